@@ -170,8 +170,7 @@ def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsy
     with serving(in_order("Vienna [1].")) as server:
         assert run(["ask", "Where is Vienna?", "--corpus", "docs", "--method", "rag", *model_of(server)]) == 0
     said = capsys.readouterr()
-    assert "answer" in said.err
-    assert "Vienna [1]." in said.out and "Supported by" in said.out
+    assert "answer" in said.err and "Vienna [1]." in said.out and "Supported by" in said.out
 
 
 def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tells(capsys) -> None:

@@ -67,12 +67,10 @@ def test_it_opens_the_browser_that_the_user_has(tmp_path):
 def test_a_port_that_is_taken_is_told_of(tmp_path, capsys):
     write_trajectories(tmp_path / "t.jsonl", [failed("a")])
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        assert run(["view", str(tmp_path / "t.jsonl"), "--no-open", "--port", port]) == 2
-    err = capsys.readouterr().err
-    assert f"error: cannot listen at 127.0.0.1:{port}: " in err and len(err.strip().splitlines()) == 1
-    assert run(["view", str(tmp_path / "t.jsonl"), "--no-open", "--port", "70000"]) == 2
-    assert "error: cannot listen at 127.0.0.1:70000: bind(): port must be 0-65535" in capsys.readouterr().err
+        for port in (str(taken.getsockname()[1]), "70000"):
+            assert run(["view", str(tmp_path / "t.jsonl"), "--no-open", "--port", port]) == 2
+            err = capsys.readouterr().err
+            assert f"error: cannot listen at 127.0.0.1:{port}: " in err and len(err.strip().splitlines()) == 1
 
 
 async def test_one_file_is_written_whole(tmp_path, capsys):

@@ -51,7 +51,7 @@ async def test_of_a_page_with_two_excerpts_the_one_that_was_read_counts(read: in
         await run.retrieve(ScriptedRetriever([excerpt]), "danube", k=1)
     known = Evidence()
     known.add([excerpts[read]])
-    answer = known.answer("The Danube flows through Vienna.", run, TEXT, shown=[1])
+    answer = known.answer("The Danube flows through Vienna.", run, TEXT, sources=[1])
     said = await checked(answer, "Where does it flow?", run.steps, run)
     assert said.sentences[0].supported == (read == 0)
 

@@ -129,6 +129,10 @@ def test_a_line_that_begins_with_markup_goes_on_with_its_sentence(text: str) -> 
         (".. method:: Gate.open(by=1,\n\n   Opens it.", "Opens it.", ".. method:: Gate.open(by=1,", "Gate.open"),
         (".. note:: Gates (all)\n\n   Open.", "Open.", ".. note:: Gates (all)", ""),
         ("## `open_gate`\n\nOpens it.", "Opens it.", "`open_gate`", "`open_gate`"),
+        ("`LIMIT`\n: Of gates. Default: 5.", "Default: 5.", "`LIMIT`", "`LIMIT`"),
+        ("- `LIMIT`: of gates. It is 5.", "It is 5.", "`LIMIT`", "`LIMIT`"),
+        ("**Jib:** an arm. It is long.", "It is long.", "**Jib:**", ""),
+        ("- An arm: `LIMIT`. It is 5.", "It is 5.", "", ""),
     ],
 )
 def test_a_sentence_has_what_it_stands_under_as_its_subject(text: str, sentence: str, subject: str, key: str) -> None:

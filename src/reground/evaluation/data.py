@@ -57,7 +57,7 @@ def data_root(folder: Path | None = None) -> Path:
     root = folder if folder is not None else Path(variable) if variable else Path("data")
     if not root.is_dir() and root != HUB:
         origin = "--data" if folder is not None else "REGROUND_DATA" if variable else "the default"
-        raise ConfigurationError(f"no benchmark data: {root} ({origin}) is not a folder; {WHERE}")
+        raise ConfigurationError(f"no benchmark data: {root} ({origin}) is no folder; {WHERE}; or --data hub")
     return root
 
 

@@ -17,8 +17,11 @@ from reground.text.sentences import sentences
 _HEADING = re.compile(r"(#{1,6}|={1,6})[ \t]+(\S.*)")
 _UNDERLINE = re.compile(r"([=~^\"'`*+_-])\1{2,}")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+[\w:+-]+::[ \t]*([^\s(]*+)(.*)")  # a name, and its parameters or more words
-_FIELD = re.compile(r"(?::[\w -]{1,40}:|[^\s:][^:\n]{0,60}::)(?:\s|$)")
-_DEFINITION = re.compile(r"([^\n:]{1,60})(?:::|\n:)[ \t]")  # of AsciiDoc and of Markdown
+_FIELD = re.compile(r"(?::\w[\w -]{0,39}:|[^\s:][^:\n]{0,60}::)(?:\s|$)")
+_DEFINITION = re.compile(
+    r"([^\n:]{1,60})(?:::|\n:)[ \t]"  # of AsciiDoc and of Markdown
+    r"|(?:[-*+•][ \t]+|:)?(`[^`\n]{1,60}`|[*]{2}[^*\n]{1,60}[*]{2}|\w{1,30}_\w{1,30})(?:(?<=:[*]{2})|:|[ \t][-–—])[ \t]"
+)
 _SECTION = re.compile(r"\[[^\[\]\n]{1,60}\]\Z")  # of a file of settings
 _SETTING = re.compile(r"\A(?:[A-Z][A-Z\d]+|\w{1,40}[._]\w[\w.]{0,60})[ \t]*+=(?!=)")
 _STAMP = re.compile(r".{0,60}?\d:\d\d:\d\d")  # of a line of a log
@@ -78,7 +81,8 @@ def _keyed(blocks: Sequence[_Block]) -> Sequence[_Block]:
         block.key = block.key or _UNKNOWN
     for block in blocks:
         if not block.key and (match := _DEFINITION.match("\n".join(block.lines))) is not None:
-            block.key = match[1]
+            term = match[1] or match[2]
+            block.key, block.subject = "" if term.startswith("**") else term, f"{block.subject} {term}".strip()
     return blocks
 
 

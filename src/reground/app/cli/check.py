@@ -169,8 +169,7 @@ def _show(console: Console, result: CheckResult, claims: Sequence[Checked]) -> N
     """Print claims, each with its verdict and its evidence, and the summary of the answer."""
     for claim in claims:
         style = _STYLES.get(claim.verdict, "yellow")
-        text = plain(" ".join(claim.text.split()))
-        tell(console, Text.assemble((f"{claim.verdict}: ", f"bold {style}"), text))
+        tell(console, Text.assemble((f"{claim.verdict}: ", f"bold {style}"), plain(" ".join(claim.text.split()))))
         if claim.difference is not None:
             answer, documents = claim.difference
             tell(console, plain(f"the answer says {answer}, the documents say {documents}", style), 4)

@@ -74,7 +74,6 @@ def _collect(options: CriticsCollect) -> bool:
     search = Settings(
         simulations=options.simulations, in_flight=options.in_flight, c=options.exploration, seed=options.seed
     )
-    searching = trees.Searching(search, options.rollout)
     method = f"{METHOD}+ranking" if trees.ranks(task) else METHOD
     if options.dry_run:
         setup_of(options, [method], task)  # refuses what is wrong
@@ -82,7 +81,7 @@ def _collect(options: CriticsCollect) -> bool:
         remaining = sum(not trees.tree_file(options.out, each.id).is_file() for each in questions)
         say(f"collect: {remaining} of {len(questions)} trees to grow, {options.simulations} simulations each")
         return True
-    collected = asyncio.run(_collected(options, task, method, searching))
+    collected = asyncio.run(_collected(options, task, method, trees.Searching(search, options.rollout)))
     forest = [each.tree for each in collected.trees]
     mean = sum(tree.root.mean or 0.0 for tree in forest) / max(1, len(forest))
     say(f"{len(forest)} trees in {options.out / 'trees'}: mean reward {mean:.3f}")

@@ -214,7 +214,6 @@ async def _optimised(options: RewriterPpo, task: Task, weights: dict[str, float]
             "reader": method.model.name,
             **{f"method.{name}": value for name, value in resolved(method).items()},
         }
-        begin = options.base or str(options.out / "warmup")
         with options.progress("ppo") as progress:
 
             def on_iteration(number: int, metrics: dict[str, float]) -> None:
@@ -228,7 +227,7 @@ async def _optimised(options: RewriterPpo, task: Task, weights: dict[str, float]
             work = partial(
                 optimise_rewriter,
                 options.out,
-                begin,
+                options.base or str(options.out / "warmup"),
                 part_of(options, Optimising),
                 reward.judge(asyncio.get_running_loop()),
                 questions=parts.learning,

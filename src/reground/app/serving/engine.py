@@ -231,11 +231,10 @@ def setup_of(options: Offering) -> Setup:
     for corpus in options.corpus or ():
         name, equals, path = ("", "", corpus) if is_page(corpus) else corpus.partition("=")
         path = path if equals else corpus
-        place = path if is_page(path) else expanded(path)
         name = name if equals else Path(os.path.realpath(path)).stem
         if name in sources:
             raise ConfigurationError(f"two corpora are called {name}: name them, as in --corpus other=PATH")
-        sources[name] = Source(place)
+        sources[name] = Source(path if is_page(path) else expanded(path))
     return Setup(
         search=options,
         methods=tuple(methods),
