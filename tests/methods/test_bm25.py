@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.text.excerpts import bm25, count_words, cut, first_words, pieces, terms
+from reground.text.excerpts import bm25, count_words, excerpt, first_words, pieces, terms
 
 WORDS = st.sampled_from(["river", "danube", "vienna", "length", "the", "of", "seine"])
 TEXTS = st.text(alphabet=st.sampled_from("ab .!?\n。多瑙河é\t0'น้ำ"), max_size=300)
@@ -47,33 +47,33 @@ PAGE = (
 
 
 def test_the_best_pieces_are_kept_in_the_pages_order():
-    kept = cut(PAGE, "Danube 2850 km Vienna", words=20)
+    kept = excerpt(PAGE, "Danube 2850 km Vienna", words=20)
     assert kept == "The Danube rises in the Black Forest.\nThe Danube is 2850 km long.\nIt flows through Vienna."
 
 
 def test_a_piece_that_does_not_fit_makes_room_for_the_next():
-    assert cut(PAGE, "Danube 2850 km Vienna", words=11) == "The Danube is 2850 km long.\nIt flows through Vienna."
+    assert excerpt(PAGE, "Danube 2850 km Vienna", words=11) == "The Danube is 2850 km long.\nIt flows through Vienna."
 
 
 def test_neighbours_stay_neighbours():
     page = "One red fox. Two red foxes.\n\nA cat.\n\n" + FILLER * 4
-    assert cut(page, "fox foxes cat", words=12) == "One red fox. Two red foxes. A cat."
+    assert excerpt(page, "fox foxes cat", words=12) == "One red fox. Two red foxes. A cat."
 
 
 def test_a_page_that_is_short_enough_stays_as_it_is_even_if_it_is_one_passage():
-    assert cut("A page  of\n\none passage.", "something else", words=5) == "A page  of\n\none passage."
+    assert excerpt("A page  of\n\none passage.", "something else", words=5) == "A page  of\n\none passage."
 
 
 @pytest.mark.parametrize("query", ["zebra", "", "?!"])
 def test_a_page_without_any_term_of_the_query_keeps_its_beginning(query):
-    assert cut(PAGE, query, words=6) == "The Danube rises in the Black"
+    assert excerpt(PAGE, query, words=6) == "The Danube rises in the Black"
 
 
 def test_chinese_is_counted_by_characters_and_compared_by_pairs():
     assert count_words("多瑙河 is long") == 5
     assert terms("多瑙河。河 Danube_2") == ["多瑙", "瑙河", "河", "danube", "2"]
     page = "黄河很长。" * 20 + "多瑙河流经维也纳。" + "长江更长。" * 20
-    assert "维也纳" in cut(page, "多瑙河 维也纳", words=70)
+    assert "维也纳" in excerpt(page, "多瑙河 维也纳", words=70)
     assert first_words("多瑙河很长", 3) == "多瑙河"
 
 
@@ -83,7 +83,7 @@ FOREST, RIVER = "ป่าไม้อยู่ทางเหนือของ
 @pytest.mark.parametrize("gap", ["\n\n", " ", ""])
 def test_thai_is_counted_by_letters_and_compared_by_pairs(gap):
     page = gap.join([*[FOREST] * 40, RIVER, *[FOREST] * 40])
-    kept = cut(page, "แม่น้ำดานูบ", words=60)
+    kept = excerpt(page, "แม่น้ำดานูบ", words=60)
     assert RIVER in "".join(kept.split())
     assert len(kept) < 400
     assert terms("น้ำ ดานูบ ก ๆ Danube") == ["นำ", "ดา", "าน", "นบ", "ก", "ๆ", "danube"]
@@ -94,7 +94,7 @@ def test_writing_without_spaces_is_many_words(unspaced):
     letters = sum(letter.isalnum() for letter in unspaced)
     assert letters / 4 <= count_words(unspaced) <= letters / 2
     assert count_words(first_words(unspaced, 3)) == 3
-    assert cut(unspaced * 100, unspaced, words=50).count(unspaced[:4]) < 20
+    assert excerpt(unspaced * 100, unspaced, words=50).count(unspaced[:4]) < 20
 
 
 def test_signs_belong_to_their_words():
@@ -111,7 +111,7 @@ def test_pieces_hold_every_word_in_order_and_none_is_too_long(text, words):
 
 @given(text=TEXTS, query=TEXTS, words=st.integers(1, 30))
 def test_a_cut_page_keeps_to_its_words_and_is_never_empty(text, query, words):
-    kept = cut(text, query, words=words)
+    kept = excerpt(text, query, words=words)
     assert count_words(kept) <= words
     assert bool(kept.strip()) == bool(text.strip())
 

@@ -29,7 +29,7 @@ from reground.retrieval.encodings import decode
 from reground.retrieval.filters import ALL, Globs
 from reground.retrieval.filters import where as filter_of
 from reground.retrieval.index import IndexRetriever, build_index, open_index
-from reground.retrieval.rerank import known, only, rerank
+from reground.retrieval.rerank import only, parse_spec, rerank
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, preset
 from reground.retrieval.storage import holds_index, read_manifest
 from reground.text.languages import language_code
@@ -206,7 +206,7 @@ def check_searching(options: Searching, *, has_documents: bool = True) -> None:
     if options.retrieval is not None:
         preset(options.retrieval)
     if options.rerank is not None:
-        known(options.rerank)
+        parse_spec(options.rerank)
 
 
 def reranked(retriever: Retriever, options: Searching, *, usual: str | None = None) -> Retriever:

@@ -23,7 +23,7 @@ from reground.methods.baselines import DOCUMENTS
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import CAVEAT, Templates, ending, general, render, response, worked
 from reground.methods.shared.settings import NotNegative, Positive, Settings, require
-from reground.text.excerpts import count_words, cut, first_words
+from reground.text.excerpts import count_words, excerpt, first_words
 from reground.text.queries import parse_queries, says_something
 
 OPENED = "page"
@@ -215,7 +215,7 @@ class RewriteRetrieveRead(Settings):
             text = passage.text
             if self.content == "bm25":
                 terms = (q for q, pages in zip(queries, results, strict=True) if any(p.id == passage.id for p in pages))
-                text = cut(text, " ".join(terms), words=self.page_words)
+                text = excerpt(text, " ".join(terms), words=self.page_words)
             text = first_words(text, room)
             if text.strip():
                 passages.append(passage.model_copy(update={"text": text}))

@@ -40,7 +40,7 @@ EXACT_UP_TO = 20_000
 _MOST_REMOVED = 0.01
 _MOVED_AT_ONCE = 10_000
 _ALSO, _DEFINED = "ǂ", "ǁ"  # begin other spellings and stand around defined names: letters of no common language
-_SPELT, _NAMED = 0.4, 2.5
+_SPELLING, _NAME = 0.4, 2.5
 """What another spelling counts where the word itself stands in some text, and the name of something in a program where
 it is asked for, which so outweighs its words. A word counts 1."""
 
@@ -195,7 +195,7 @@ class Bm25Index:
         query = query[:_MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
         counts = Counter(self._analyzer.analyze(self._segment(query)))
         weights = list(counts.items()) if len(counts) <= _MAX_TERMS else self._rarest(counts)  # of a long one
-        weights += self._also(query, weights)
+        weights += self._expand(query, weights)
         if k < 1 or not weights:
             return []
         from tantivy import Occur, Query
@@ -203,8 +203,8 @@ class Bm25Index:
         terms = ((Query.term_query(self._schema, "terms", term, index_option="freq"), count) for term, count in weights)
         query_ = Query.boolean_query([(Occur.Should, Query.boost_query(term, count)) for term, count in terms])
         if among is not None:
-            chosen = Query.const_score_query(Query.term_set_query(self._schema, "key", list(among)), 0.0)
-            query_ = Query.boolean_query([(Occur.Must, query_), (Occur.Must, chosen)])
+            documents = Query.const_score_query(Query.term_set_query(self._schema, "key", list(among)), 0.0)
+            query_ = Query.boolean_query([(Occur.Must, query_), (Occur.Must, documents)])
         with refusing(self._damaged):  # the query is well formed, so it is the index that is not
             return self._best(query_, k)
 
@@ -238,25 +238,25 @@ class Bm25Index:
         indexed = sorted((term for term in weights if frequency[term]), key=lambda term: (frequency[term], term))
         return [(term, weights[term]) for term in indexed[:_MAX_TERMS]]
 
-    def _also(self, query: str, terms: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    def _expand(self, query: str, terms: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
         """The other spellings of a query's words, and its words where they are the other spelling of one."""
-        found = spellings(query)
+        forms = spellings(query)
         lacking = {term for term, _ in terms if not self._searcher.doc_freq("terms", term)}
-        words = dict.fromkeys(self._analyzer.analyze(" ".join(found.words)), 1.0 if lacking else _SPELT)
-        asked = identifiers(query) | found.numbers
-        words |= dict.fromkeys(self._analyzer.analyze(" ".join(found.names - asked)), _SPELT)
-        words |= dict.fromkeys(self._analyzer.analyze(" ".join((found.names & asked) | found.numbers)), _NAMED)
-        words |= {term: count * (1.0 if term in lacking else _SPELT) for term, count in terms}
+        words = dict.fromkeys(self._analyzer.analyze(" ".join(forms.words)), 1.0 if lacking else _SPELLING)
+        names = identifiers(query) | forms.numbers
+        words |= dict.fromkeys(self._analyzer.analyze(" ".join(forms.names - names)), _SPELLING)
+        words |= dict.fromkeys(self._analyzer.analyze(" ".join((forms.names & names) | forms.numbers)), _NAME)
+        words |= {term: count * (1.0 if term in lacking else _SPELLING) for term, count in terms}
         weights: dict[str, float] = {}
         for word, weight in words.items():
-            weights |= self._spelt(weight, word, _ALSO + word)
-        for name in asked - found.numbers:
-            weights |= self._spelt(_NAMED, _DEFINED + name + _DEFINED)
+            weights |= self._term_weights(weight, word, _ALSO + word)
+        for name in names - forms.numbers:
+            weights |= self._term_weights(_NAME, _DEFINED + name + _DEFINED)
         for term, _ in terms:
             weights.pop(term, None)
         return self._rarest(weights)
 
-    def _spelt(self, weight: float, *words: str) -> dict[str, float]:
+    def _term_weights(self, weight: float, *words: str) -> dict[str, float]:
         """The terms of the spellings of a word, and what each counts: together they are as rare as one word."""
         terms = [term for word in words for term in self._analyzer.analyze(word)]
         texts = {term: self._searcher.doc_freq("terms", term) for term in terms}

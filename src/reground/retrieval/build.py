@@ -39,7 +39,7 @@ Watcher = Callable[[Progress], None]
 
 
 class Plan(NamedTuple):
-    """What a build has to do: all files of the corpus, those to be read, and those that are gone.
+    """What a build has to do: all files of the corpus, those to be read, and those that were removed.
 
     base: the index that it begins with. is_begun: whether that is what an interrupted build left, which may have
     removed what was in the way of documents.
@@ -47,13 +47,13 @@ class Plan(NamedTuple):
 
     files: Sequence[SourceFile]
     changed: Sequence[SourceFile]
-    gone: Sequence[storage.FileEntry] = ()
+    removed: Sequence[storage.FileEntry] = ()
     base: storage.Manifest | None = None
     is_begun: bool = False
 
 
-def plan(out: Path, wanted: storage.Manifest, files: Sequence[SourceFile]) -> Plan:
-    """What has to be done for the index that is wanted at `out`.
+def plan(out: Path, target: storage.Manifest, files: Sequence[SourceFile]) -> Plan:
+    """What has to be done for the target index at `out`.
 
     A file is as it was if its size, its inode and its times are, and it was not changed just before it was read; in
     another corpus folder nothing is taken for granted. Its reader must be of the same version.
@@ -61,17 +61,17 @@ def plan(out: Path, wanted: storage.Manifest, files: Sequence[SourceFile]) -> Pl
     for name in (storage.UNFINISHED, storage.MANIFEST):
         try:
             base = storage.read_manifest(out, name)
-            if base.recipe != wanted.recipe:
+            if base.recipe != target.recipe:
                 continue
             storage.check_files(out, base)
             entries = storage.peek(out / base.generation / LEDGER)
         except (IndexRefused, sqlite3.Error):
             continue
         names = {file.name for file in files}
-        gone = [entry for entry in entries.values() if entry.name not in names]
-        same_folder = base.source == wanted.source
+        removed = [entry for entry in entries.values() if entry.name not in names]
+        same_folder = base.source == target.source
         changed = [file for file in files if not same_folder or _has_changed(file, entries.get(file.name))]
-        return Plan(files, changed, gone, base, is_begun=name == storage.UNFINISHED)
+        return Plan(files, changed, removed, base, is_begun=name == storage.UNFINISHED)
     return Plan(files, files)
 
 
@@ -114,11 +114,11 @@ class Build:
 
     What the watcher raises ends the build, as `Stopped`. It is called about ten times a second, also inside a large
     document. Between two files, every `save_every` seconds, everything so far is written out and copied for a build
-    that goes on after this one was interrupted. wanted: the manifest, as far as it is known before.
+    that goes on after this one was interrupted. target: the manifest, as far as it is known before.
     """
 
     out: Path
-    wanted: storage.Manifest
+    target: storage.Manifest
     todo: Plan
     embedder: Embedder | None
     decontaminate: Decontaminator | None
@@ -130,12 +130,12 @@ class Build:
         self.dropped: list[Dropped] = []
         self.duplicates: dict[str, list[str]] = {}  # of each file
         self.duplicate_counts: Counter[str] = Counter()
-        self._settings = settings = IndexSettings(**self.wanted.settings)  # type: ignore[arg-type]
+        self._settings = settings = IndexSettings(**self.target.settings)  # type: ignore[arg-type]
         self._saved = time.monotonic()
         self._met = 0  # documents
         self._place = Progress()
         self._share = 0.0  # of the present file, as far as it is known
-        self._told = 0.0
+        self._last_tick = 0.0
         self._around = Circumstances(tick=self.tick, language=settings.language)
         base = self.todo.base
         self._generation = storage.Building(self.out, base, "" if base is None else base.generation)
@@ -153,7 +153,7 @@ class Build:
     def run(self) -> None:
         """Take out what is gone, then bring in what changed. Files in which documents were left out, because their ids
         were taken, are read once more where documents have gone, for these may have been in the way."""
-        for entry in self.todo.gone:
+        for entry in self.todo.removed:
             self._remove_unseen(entry)
             self.ledger.drop_file(entry.id)
         files = self.todo.changed
@@ -166,9 +166,9 @@ class Build:
             self.ledger.round += 1  # what these files brought in the round before is no duplicate
             entries = self.ledger.files()
             files = [file for file in self.todo.files if file.name in entries and entries[file.name].shadowed]
-        written = {"writing": True, "file": "", "size": 0, "all_done": self._place.all_size}
-        self._place = self._place.model_copy(update=written)
-        self._told = 0.0
+        update = {"writing": True, "file": "", "size": 0, "all_done": self._place.all_size}
+        self._place = self._place.model_copy(update=update)
+        self._last_tick = 0.0
         self.tick()
 
     def finish(self) -> int:
@@ -196,12 +196,12 @@ class Build:
 
     def _manifest(self, generation: storage.Building, totals: tuple[int, int], passages: int) -> storage.Manifest:
         documents, content = totals
-        embedder = self.wanted.embedder
+        embedder = self.target.embedder
         dimension = next((writer.dimension for writer in self._writers if isinstance(writer, DenseWriter)), None)
-        return self.wanted.model_copy(
+        return self.target.model_copy(
             update={
                 "generation": generation.name,
-                "fingerprint": _fingerprint(self.wanted, content),
+                "fingerprint": _fingerprint(self.target, content),
                 "documents": documents,
                 "passages": passages,
                 "embedder": embedder.model_copy(update={"dimension": dimension}) if embedder and dimension else None,
@@ -313,9 +313,9 @@ class Build:
     def tick(self, share: float = 0.0, /) -> None:
         """Say how far it is, if that was not said just now. `share`: of the present file, where it is known."""
         self._share = max(self._share, min(1.0, share))
-        if self.watcher is None or time.monotonic() - self._told < _TELL_SECONDS:
+        if self.watcher is None or time.monotonic() - self._last_tick < _TELL_SECONDS:
             return
-        self._told = time.monotonic()
+        self._last_tick = time.monotonic()
         done = int(self._share * self._place.size)
         now = {"documents": self._met, "passages": self.passages, "done": done}
         try:
@@ -330,14 +330,14 @@ def _is_the_same(file: SourceFile, entry: storage.FileEntry, before: storage.Fil
     return same and not before.shadowed and not _reads_better(file, before)
 
 
-def _fingerprint(wanted: storage.Manifest, content: int) -> str:
+def _fingerprint(target: storage.Manifest, content: int) -> str:
     """Changes with any document, the settings, the terms, the embedder's weights and what was kept out; the same
     however the index came to be."""
-    settings = sorted({**wanted.settings, "embedder_url": None}.items())
-    digest = _digest(f"{content}\0{settings}\0{wanted.decontaminated or ''}")
-    if wanted.embedder is not None and wanted.embedder.weights is not None:
-        digest = _digest(f"{digest}\0{wanted.embedder.weights}")
-    return _digest(f"{digest}\0terms {wanted.terms}") if wanted.terms > 1 else digest
+    settings = sorted({**target.settings, "embedder_url": None}.items())
+    digest = _digest(f"{content}\0{settings}\0{target.decontaminated or ''}")
+    if target.embedder is not None and target.embedder.weights is not None:
+        digest = _digest(f"{digest}\0{target.embedder.weights}")
+    return _digest(f"{digest}\0terms {target.terms}") if target.terms > 1 else digest
 
 
 def _digest(text: str) -> str:

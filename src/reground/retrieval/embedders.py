@@ -287,8 +287,8 @@ def onnx_encoder(model: str) -> Embedder:
             place, _ = (bring(file).parent for file in MINILM_FILES)
             return place
         if not expanded(model).is_dir():
-            known = f"write onnx/{MINILM} or onnx/<folder>"
-            raise ConfigurationError(f"no embedder {name}: there is no folder {model}; {known}")
+            hint = f"write onnx/{MINILM} or onnx/<folder>"
+            raise ConfigurationError(f"no embedder {name}: there is no folder {model}; {hint}")
         return expanded(model)
 
     load = partial(_encoder, name, folder)
@@ -327,13 +327,13 @@ def _encoder(name: str, place: Callable[[], Path]) -> _Loaded:
         session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # both libraries have errors of their own for damaged files
         raise ConfigurationError(f"cannot load the embedder {name}: {trouble(error)}") from None
-    wanted = {each.name for each in session.get_inputs()}
+    names = {each.name for each in session.get_inputs()}
 
     def row(text: str) -> Any:
         ids = np.array([tokenizer.encode(text).ids], dtype=np.int64)
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         try:
-            hidden = session.run(None, {name: inputs[name] for name in wanted})[0]
+            hidden = session.run(None, {name: inputs[name] for name in names})[0]
         except Exception as error:
             why = trouble(error)
             raise ModelError(f"{name} could not embed a text of {ids.size} tokens: {why}") from None

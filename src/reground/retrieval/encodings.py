@@ -70,7 +70,7 @@ _WIDE = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
 _NARROW = ("cp1251", "koi8_r", "iso8859_5", "cp866", "cp1253", "cp1254", "cp1255", "cp1256", "cp874")
 _NAMES = {"cp932": "shift_jis", "cp949": "euc-kr", "cp866": "ibm866", "cp874": "windows-874"}
 # Names that pages use for more than they say, after the WHATWG's Encoding Standard, section 4.2.
-_MEANT = {
+_SUPERSETS = {
     "ascii": "cp1252", "us-ascii": "cp1252", "latin1": "cp1252", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "shift-jis": "cp932", "x-sjis": "cp932",
     "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "x-user-defined": "cp1252",
@@ -142,7 +142,7 @@ def text_encoding(name: str) -> str:
     unknown one, and for what is no encoding of texts or may take the square of their length."""
     name = name.strip().lower()
     try:
-        encoding = codecs.lookup(_MEANT.get(name, name)).name
+        encoding = codecs.lookup(_SUPERSETS.get(name, name)).name
     except (LookupError, ValueError):
         return ""
     return encoding if encoding.startswith(_TRUSTED) else ""
@@ -228,7 +228,7 @@ def _best(sample: bytes, *encodings: str) -> CharsetMatch | None:
 
 _FEWEST = 6  # characters beyond ASCII below which nothing is said
 _KANA, _HALF_KANA, _HANGUL, _FREQUENT, _HAN = 0.2, 0.05, 0.9, 0.85, 0.6
-_CUT = 3  # bytes at the end of a sample that may be a part of a character
+_TAIL = 3  # bytes at the end of a sample that may be a part of a character
 
 
 _Test = Callable[[str, bytes], bool]  # of a character and its bytes
@@ -260,12 +260,12 @@ def _in_rows(first: int, last: int, column: int) -> _Test:
 def _share(sample: bytes, name: str, is_so: _Test) -> float:
     """The share of a text's characters beyond ASCII that pass a test; 0 where it is no text in this encoding."""
     text = ""
-    for cut in range(_CUT + 1):
+    for tail in range(_TAIL + 1):
         try:
-            text = sample[: len(sample) - cut].decode(name)
+            text = sample[: len(sample) - tail].decode(name)
             break
         except UnicodeDecodeError as error:
-            if error.start < len(sample) - cut - _CUT:
+            if error.start < len(sample) - tail - _TAIL:
                 return 0.0
     beyond = [char for char in text if char > "\x7f"]
     if len(beyond) < _FEWEST:

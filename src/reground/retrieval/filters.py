@@ -28,16 +28,16 @@ _UNNAMED = re.compile(r"""[\s()":<>!=]++""")
 """What the name of a field in a filter does not have: "Last Modified" is asked for as last_modified."""
 
 
-def fields_of(known: Mapping[str, object], depth: int = 0) -> dict[str, list[str]]:
+def fields_of(metadata: Mapping[str, object], depth: int = 0) -> dict[str, list[str]]:
     """The texts, numbers and dates among what a file says of itself, alone, in lists, or in records as author.name."""
     fields: dict[str, list[str]] = {}
-    for name, value in islice(known.items(), _MOST):
+    for name, value in islice(metadata.items(), _MOST):
         for each in value[:_MOST] if isinstance(value, list) else [value]:
             if isinstance(each, Mapping) and depth < _DEEP:
-                inner = fields_of({f"{name}.{key}": said for key, said in each.items()}, depth + 1)
+                inner = fields_of({f"{name}.{key}": part for key, part in each.items()}, depth + 1)
             else:
-                said = " ".join(str(each)[:_LONGEST].split()) if isinstance(each, str | int | float | date) else ""
-                inner = {_UNNAMED.sub("_", normalize("NFC", name[:_LONGEST]).lower()): [said]} if said else {}
+                text = " ".join(str(each)[:_LONGEST].split()) if isinstance(each, str | int | float | date) else ""
+                inner = {_UNNAMED.sub("_", normalize("NFC", name[:_LONGEST]).lower()): [text]} if text else {}
             for key, texts in inner.items():
                 fields.setdefault(key, []).extend(texts)
     return {name: texts[:_MOST] for name, texts in islice(fields.items(), _MOST)}
@@ -65,13 +65,13 @@ def fits(glob: str, path: str) -> bool:
     for any folders. Takes time in proportion to both.
     """
     parts, names = _folded(glob).removeprefix("./").strip("/").split("/"), _folded(path).split("/")
-    reached = set(range(len(names)) if "/" not in glob.rstrip("/") else [0])  # how many names the parts so far have met
+    places = set(range(len(names)) if "/" not in glob.rstrip("/") else [0])  # how many names the parts so far have met
     for part in parts:
-        if part == "**" and reached:
-            reached = set(range(min(reached), len(names) + 1))
+        if part == "**" and places:
+            places = set(range(min(places), len(names) + 1))
         else:
-            reached = {at + 1 for at in reached if at < len(names) and fnmatchcase(names[at], part)}
-    return bool(reached)
+            places = {at + 1 for at in places if at < len(names) and fnmatchcase(names[at], part)}
+    return bool(places)
 
 
 class FilterError(ConfigurationError):
@@ -85,12 +85,12 @@ class Where(NamedTuple):
     meets: Callable[[Fields], bool]
     names: frozenset[str]
 
-    def check(self, known: Iterable[str]) -> None:
+    def check(self, fields: Iterable[str]) -> None:
         """Raise FilterError for a field that no document has, with those that there are."""
-        known = sorted(known)
+        fields = sorted(fields)
         for name in sorted(self.names):
-            if set(known).isdisjoint(_spellings(name)):
-                there = ", ".join(known[:_MOST])
+            if set(fields).isdisjoint(_spellings(name)):
+                there = ", ".join(fields[:_MOST])
                 raise FilterError(f"the filter {self.text!r}: no document has a field {name!r}; they have {there}")
 
 
@@ -116,7 +116,7 @@ def where(text: str) -> Where:
     if len(text) > _LONGEST_FILTER:
         raise FilterError(f"a filter has at most {_LONGEST_FILTER:,} characters, not {len(text):,}")
     reader = _Reader(normalize("NFC", text))
-    meets = reader.joined()
+    meets = reader.conditions()
     if not reader.takes(""):
         raise reader.wrong("nothing opens this )" if reader.takes(")") else "AND or OR is missing")
     return Where(" ".join(text.split()), meets, frozenset(reader.names))
@@ -126,24 +126,24 @@ class _Reader:
     """Reads a filter from left to right."""
 
     def __init__(self, text: str) -> None:
-        self._text = self._left = text
+        self._text = self._rest = text
         self.names: set[str] = set()
 
     def wrong(self, what: str) -> FilterError:
         """The error for what stands here."""
-        at = len(self._text) - len(self._left.lstrip()) + 1
-        place = f"before {self._left.strip()[:30]!r} (character {at})" if self._left.strip() else "at its end"
+        at = len(self._text) - len(self._rest.lstrip()) + 1
+        place = f"before {self._rest.strip()[:30]!r} (character {at})" if self._rest.strip() else "at its end"
         return FilterError(f"the filter {self._text[:200]!r}: {what}, {place}")
 
     def takes(self, word: str) -> bool:
         """Go behind a word, a parenthesis or the end, if that comes next."""
-        found = _WORD.match(self._left)
-        if found is None or found[1].upper() != word:
+        match = _WORD.match(self._rest)
+        if match is None or match[1].upper() != word:
             return False
-        self._left = self._left[found.end() :]
+        self._rest = self._rest[match.end() :]
         return True
 
-    def joined(self, depth: int = 0) -> Callable[[Fields], bool]:
+    def conditions(self, depth: int = 0) -> Callable[[Fields], bool]:
         """Conditions with AND and OR between them; AND binds more."""
         either = [[self._one(depth)]]
         while (is_and := self.takes("AND")) or self.takes("OR"):
@@ -158,24 +158,24 @@ class _Reader:
             return lambda fields: not denied(fields)
         if not self.takes("("):
             return self._condition()
-        inner = self.joined(depth + 1)
+        inner = self.conditions(depth + 1)
         if not self.takes(")"):
             raise self.wrong("a ) is missing")
         return inner
 
     def _condition(self) -> Callable[[Fields], bool]:
-        found = _CONDITION.match(self._left)
-        if found is None:
+        match = _CONDITION.match(self._rest)
+        if match is None:
             raise self.wrong("a condition such as path:guide/* or date>=2025-01-31 is missing")
-        name, sign, value = _UNNAMED.sub("_", found[1].strip('"').lower()), found[2], found[3].strip('"')
+        name, sign, value = _UNNAMED.sub("_", match[1].strip('"').lower()), match[2], match[3].strip('"')
         spellings = _spellings(name)
         if sign != ":" and _number(value) is None and _moment(value) is None:
             raise self.wrong(f"{sign} takes a number or a date such as 2025-01-31, and : takes words")
         compares = partial(_compares, _SIGNS[sign]) if sign != ":" else fits if "path" in spellings else _like
         meets = lru_cache(maxsize=4096)(partial(compares, value))  # many documents have the same values
-        self._left = self._left[found.end() :]
+        self._rest = self._rest[match.end() :]
         self.names.add(name)
-        return lambda fields: any(meets(said) for name in spellings for said in fields.get(name, ()))
+        return lambda fields: any(meets(text) for name in spellings for text in fields.get(name, ()))
 
 
 def _spellings(name: str) -> tuple[str, ...]:
@@ -183,8 +183,8 @@ def _spellings(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name, f"{name}s", name.removesuffix("s"), _ALSO.get(name, name))))
 
 
-def _like(glob: str, said: str) -> bool:
-    return fnmatchcase(_folded(said), _folded(glob))
+def _like(glob: str, text: str) -> bool:
+    return fnmatchcase(_folded(text), _folded(glob))
 
 
 def _folded(text: str) -> str:
@@ -192,8 +192,8 @@ def _folded(text: str) -> str:
     return normalize("NFC", text).casefold()
 
 
-def _compares(sign: Callable[[Any, Any], bool], value: str, said: str) -> bool:
-    numbers, moments = (_number(said), _number(value)), (_moment(said), _moment(value))
+def _compares(sign: Callable[[Any, Any], bool], value: str, text: str) -> bool:
+    numbers, moments = (_number(text), _number(value)), (_moment(text), _moment(value))
     if None not in numbers:
         return sign(*numbers)
     begin, moment = moments

@@ -64,27 +64,27 @@ class IndexRetriever:
         Raises FilterError for one that cannot be read, for a field that no document has, and where none is chosen.
         """
         read = read_filter(where)
-        chosen = await asyncio.to_thread(self._chosen, read)
-        filtered = replace(self, among=chosen if self.among is None else self.among & chosen)
+        among = await asyncio.to_thread(self._select, read)
+        filtered = replace(self, among=among if self.among is None else self.among & among)
         if not filtered.among:
             raise FilterError(f"no document fulfils the filter {read.text!r}")
         keys = hashlib.blake2b(repr(sorted(filtered.among)).encode(), digest_size=4).hexdigest()
         filtered.name = f"{self.name} where {read.text} ({keys})"
         return filtered
 
-    def _chosen(self, where: Where) -> frozenset[int]:
+    def _select(self, where: Where) -> frozenset[int]:
         """The keys of the documents that a filter chooses. Raises FilterError for a field that none has."""
-        names, chosen = {"path", "type", "modified"}, set[int]()
+        names, keys = {"path", "type", "modified"}, set[int]()
         with storage.refusing("the index does not say what it is made of"):
-            for key, name, changed, known in storage.known_of(self.ledger):
+            for key, name, changed, metadata in storage.metadata_of(self.ledger):
                 moment = datetime.fromtimestamp(changed / 1e9, UTC).isoformat(timespec="seconds")
-                named = {"path": [name], "type": [PurePosixPath(name).suffix[1:]], "modified": [moment]}
-                fields = named | json.loads(known or "{}")
+                file = {"path": [name], "type": [PurePosixPath(name).suffix[1:]], "modified": [moment]}
+                fields = file | json.loads(metadata or "{}")
                 names.update(fields)
                 if where.meets(fields):
-                    chosen.add(key)
+                    keys.add(key)
         where.check(names)
-        return frozenset(chosen)
+        return frozenset(keys)
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` best passages; of copies the best, of equally good ones that whose id comes first.
@@ -92,17 +92,17 @@ class IndexRetriever:
         Raises RetrievalError, and IndexRefused for a damaged index: nothing found is a reason to check one that was too
         large to check when it was opened.
         """
-        depth, passages = k, await self._found(query, k)
+        depth, passages = k, await self._search(query, k)
         while len(unlike := distinct(passages)) < k and len(passages) == depth <= _DEEPEST:  # for copies took places
             depth *= 4
-            passages = await self._found(query, depth)
+            passages = await self._search(query, depth)
         passages = unlike[: max(k, 0)]
         if not passages and k > 0 and self.check is not None:
             check, self.check = self.check, None
             await asyncio.to_thread(check)
         return passages
 
-    async def _found(self, query: str, k: int) -> Sequence[Passage]:
+    async def _search(self, query: str, k: int) -> Sequence[Passage]:
         """The `k` best passages with their copies."""
         depth = k if self.bm25 is None or self.dense is None else max(k, _FUSED)
         searches = []
@@ -135,7 +135,7 @@ class IndexRetriever:
             await self.dense.aclose()
 
 
-_NAMED = 3  # files of a kind that a note names
+_EXAMPLES = 3  # files of a kind that a note names
 
 
 def build_index(
@@ -166,15 +166,15 @@ def build_index(
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
     if corpus is None:
-        told = lambda count: progress and progress(Progress(listed=count))  # noqa: E731
-        corpus = scan(source, exclude=out, progress=told, globs=globs)
+        report = lambda count: progress and progress(Progress(listed=count))  # noqa: E731
+        corpus = scan(source, exclude=out, progress=report, globs=globs)
     if settings.kind == "bm25":
         embedder = None
     elif embedder is None:
         embedder = create_embedder(settings.embedder or "", base_url=settings.embedder_url)
     elif embedder.name != settings.embedder:
         raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
-    wanted = storage.Manifest(
+    target = storage.Manifest(
         generation="",
         fingerprint="",
         source=written(source.resolve()),
@@ -188,19 +188,19 @@ def build_index(
         terms=settings.terms,
         files={},
     )
-    todo = plan(out, wanted, corpus.files)
-    if todo.base is not None and not todo.changed and not todo.gone and not todo.is_begun:
+    todo = plan(out, target, corpus.files)
+    if todo.base is not None and not todo.changed and not todo.removed and not todo.is_begun:
         entries = storage.peek(out / todo.base.generation / LEDGER)
         return _report(out, source, todo.base, corpus, entries, started)
     try:
         with storage.building(out):
-            todo = plan(out, wanted, corpus.files)  # again, now that nobody else can change it
-            with closing(Build(out, wanted, todo, embedder, decontaminate, progress, save_every)) as build:
+            todo = plan(out, target, corpus.files)  # again, now that nobody else can change it
+            with closing(Build(out, target, todo, embedder, decontaminate, progress, save_every)) as build:
                 build.run()
                 entries = build.ledger.files()
                 documents, _ = build.ledger.totals()
                 if not documents:
-                    why = _named([f"{file.path} ({file.why})" for file in _skipped(entries)])
+                    why = _examples([f"{file.path} ({file.why})" for file in _skipped(entries)])
                     count = f"{len(corpus.files)} file{'s' if len(corpus.files) > 1 else ''}"
                     raise DataError(f"no document with text in {count}{': ' if why else ''}{why}", path=source)
                 if not (passages := build.finish()):
@@ -271,9 +271,9 @@ def _open_parts(
     return bm25, dense
 
 
-def _named(files: Sequence[str]) -> str:
-    more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-    return ", ".join(files[:_NAMED]) + more
+def _examples(files: Sequence[str]) -> str:
+    more = f" and {len(files) - _EXAMPLES} more" if len(files) > _EXAMPLES else ""
+    return ", ".join(files[:_EXAMPLES]) + more
 
 
 def _skipped(files: dict[str, storage.FileEntry], unread: Sequence[Skipped] = ()) -> tuple[Skipped, ...]:
@@ -294,10 +294,10 @@ def _report(
     """What is in an index, and what a build did, if there was something to do."""
     partly = tuple(Skipped(path=each.name, why=each.partly, kind="partly") for each in files.values() if each.partly)
     if partly:
-        notes = (f"read in part: {_named([f'{each.path} ({each.why})' for each in partly])}", *notes)
+        notes = (f"read in part: {_examples([f'{each.path} ({each.why})' for each in partly])}", *notes)
     guesses = [f"{each.name} ({each.guessed})" for each in files.values() if each.guessed]
     if guesses:
-        notes = (f"not UTF-8, read in an encoding that is a guess: {_named(guesses)}", *notes)
+        notes = (f"not UTF-8, read in an encoding that is a guess: {_examples(guesses)}", *notes)
     counts: dict[str, object] = {"kept": manifest.documents}
     if build is not None:
         duplicates = (id_ for ids in build.duplicates.values() for id_ in ids)

@@ -58,13 +58,13 @@ class Places(NamedTuple):
         if match is None:
             return {}
         start = match.start()
-        found: dict[str, object] = {"line": self.text.count("\n", 0, start) + 1} if self.has_lines else {}
+        result: dict[str, object] = {"line": self.text.count("\n", 0, start) + 1} if self.has_lines else {}
         for at, fields in self.marks:
-            found |= fields if at <= start else {}
-        if self.is_prose and not found.get("place"):
+            result |= fields if at <= start else {}
+        if self.is_prose and not result.get("place"):
             paragraphs = self.text.count("\n\n", 0, start) + 1
-            found["place"] = f"paragraph {paragraphs}"
-        return found
+            result["place"] = f"paragraph {paragraphs}"
+        return result
 
 
 def located(answer: Answer, corpus: Path) -> Answer:
@@ -75,16 +75,16 @@ def located(answer: Answer, corpus: Path) -> Answer:
     """
     files: dict[str, Places] = {}
 
-    def placed(quote: Citation) -> Citation:
+    def locate(quote: Citation) -> Citation:
         if quote.url is None or "://" in quote.url:
             return quote
         if quote.url not in files:
             files[quote.url] = places(file_of(quote.url, corpus))
         return quote.model_copy(update=files[quote.url].of(quote.quote))
 
-    sentences = (each.model_copy(update={"supports": tuple(map(placed, each.supports))}) for each in answer.sentences)
-    quoted = tuple(map(placed, answer.quoted))
-    return answer.model_copy(update={"sentences": tuple(sentences), "quoted": quoted})
+    sentences = (each.model_copy(update={"supports": tuple(map(locate, each.supports))}) for each in answer.sentences)
+    quotes = tuple(map(locate, answer.quoted))
+    return answer.model_copy(update={"sentences": tuple(sentences), "quoted": quotes})
 
 
 def file_of(url: str, corpus: Path) -> Path | None:
@@ -111,8 +111,8 @@ def places(file: Path | None) -> Places:
             return Places("\n".join(pages), marks=marks)
         if reader == "web.read_html":
             page = parsed(decode(content, markup=True).text)
-            text, shown, _ = ("", [], "") if page is None else outline(page)
-            return Places(text, marks=_marks(shown))
+            text, titles, _ = ("", [], "") if page is None else outline(page)
+            return Places(text, marks=_marks(titles))
         if format_ is not None and reader in _SECTIONS:
             source = decode(content).text if reader == "text.read_markdown" else ""
             begins = front_matter(source)[1]
@@ -122,12 +122,12 @@ def places(file: Path | None) -> Places:
             return Places(decode(content).text, has_lines=True)
         if format_ is not None and (len(content) <= _LARGEST_PACKED or content[:2] != b"PK"):
             read = read_as(format_, content)
-            stated = tuple((at, {"place": place}) for at, place in read.places)
+            labels = tuple((at, {"place": place}) for at, place in read.places)
             if not file.name.lower().endswith(_PROSE):
-                return Places(read.text, marks=stated)
+                return Places(read.text, marks=labels)
             parts = [Heading(at, 1, "") for at, _ in read.places] if reader == "office.read_epub" else []
-            found = sorted([*parts, *headings(read.text)], key=lambda heading: heading.at)
-            return Places(read.text, marks=stated + _marks(found), is_prose=True)
+            titles = sorted([*parts, *headings(read.text)], key=lambda heading: heading.at)
+            return Places(read.text, marks=labels + _marks(titles), is_prose=True)
     except (OSError, ValueError, ImportError, MemoryError, Unreadable):
         pass
     return Places()

@@ -47,7 +47,7 @@ def rerank(
     tokens: how much of a query and a passage a cross-encoder reads. by: the order by the scores alone, or fused with
     the first ranking. Raises ConfigurationError for an unknown kind of reranker, or one that is not there.
     """
-    kind, place = known(spec)
+    kind, place = parse_spec(spec)
     if kind == "links":
         return Linked(retriever, Weights(), depth=LINKS_DEPTH if depth is None else depth)
     from reground.retrieval import judges
@@ -61,7 +61,7 @@ def rerank(
     return Reranked(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by)
 
 
-def known(spec: str) -> tuple[str, str]:
+def parse_spec(spec: str) -> tuple[str, str]:
     """The kind of a reranker, and what to rerank with. Raises ConfigurationError for an unknown kind."""
     kind, _, place = spec.partition(":")
     if spec != "links" and kind not in _EXAMPLES:
@@ -87,8 +87,8 @@ async def only(retriever: Retriever, where: str | None) -> Retriever:
     """
     if where is not None and not hasattr(retriever, "only"):
         raise FilterError("a filter is for documents that are indexed here, not for another retriever")
-    chosen: Any = retriever
-    filtered: Retriever = retriever if where is None else await chosen.only(where)
+    index: Any = retriever
+    filtered: Retriever = retriever if where is None else await index.only(where)
     return filtered
 
 
@@ -110,12 +110,12 @@ class _Above:
 
     async def only(self, where: str, /) -> Self:
         """The same over the documents that a filter chooses. Raises FilterError."""
-        chosen = copy(self)
-        chosen._first = first = await only(self._first, where)  # noqa: SLF001
-        chosen.name = f"{first.name}{self.name.removeprefix(self._first.name)}"
+        filtered = copy(self)
+        filtered._first = first = await only(self._first, where)  # noqa: SLF001
+        filtered.name = f"{first.name}{self.name.removeprefix(self._first.name)}"
         if isinstance(first, Pages):
-            chosen.page = first.page
-        return chosen
+            filtered.page = first.page
+        return filtered
 
     async def aclose(self) -> None:
         if (aclose := getattr(self._first, "aclose", None)) is not None:

@@ -159,9 +159,9 @@ PRESETS = {"bm25": Preset(IndexSettings()), "hybrid": Preset(_VECTORS), "best": 
 
 def preset(name: str) -> Preset:
     """The preset of a name. Raises ConfigurationError for an unknown one, MissingExtra where it lacks a library."""
-    named = PRESETS.get(name)
-    if named is None:
+    choice = PRESETS.get(name)
+    if choice is None:
         raise ConfigurationError(f"no retrieval is called {name!r}; {did_you_mean(name, PRESETS)}")
-    if named.settings.embedder == _EMBEDDER and not all(map(find_spec, _NEEDED)):
+    if choice.settings.embedder == _EMBEDDER and not all(map(find_spec, _NEEDED)):
         raise MissingExtra(f"--retrieval {name}", "hybrid")
-    return named
+    return choice

@@ -392,13 +392,13 @@ class Ledger:
         row = self._db.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?, ?)", (key, file, content, self.round))
         if row.rowcount == 1:
             return "new"
-        known = self._db.execute("SELECT file, content, round FROM documents WHERE key = ?", (key,)).fetchone()
-        if known[0] != file:
+        old = self._db.execute("SELECT file, content, round FROM documents WHERE key = ?", (key,)).fetchone()
+        if old[0] != file:
             return "taken"
-        if known[2] == self.round:
+        if old[2] == self.round:
             return "repeated"
         self._db.execute("UPDATE documents SET content = ?, round = ? WHERE key = ?", (content, self.round, key))
-        return "known" if known[1] == content else "changed"
+        return "known" if old[1] == content else "changed"
 
     def describe(self, key: int, fields: str) -> None:
         """Record what filters go by of a document that is new or changed, in JSON."""
@@ -424,7 +424,7 @@ def peek(path: Path) -> dict[str, FileEntry]:
         return _files(db)
 
 
-def known_of(path: Path) -> Iterator[tuple[int, str, int, str | None]]:
+def metadata_of(path: Path) -> Iterator[tuple[int, str, int, str | None]]:
     """Of each document of a ledger its key, its file's name and time of change (ns), and its fields in JSON.
 
     Raises sqlite3.Error.

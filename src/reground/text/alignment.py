@@ -71,7 +71,7 @@ def with_lost_steps(before: Sequence[str], after: Sequence[str], *, first: int) 
     for old, partner in zip(before, partners, strict=True):
         if partner is not None:
             extra[partner] = extra[partner] - content(old)
-    steps, lost, place = list(after), [], 0
+    steps, missing, place = list(after), [], 0
     novel = [j not in partners and all(similarity(old, after[j]) < ALIKE for old in before) for j in range(len(after))]
     for i, (words, partner) in enumerate(zip(map(content, before), partners, strict=True)):
         if partner is not None:
@@ -79,9 +79,9 @@ def with_lost_steps(before: Sequence[str], after: Sequence[str], *, first: int) 
         elif place < len(after) and novel[place]:
             place += 1
         elif i < first and all((words & more).total() < ALIKE * words.total() for more in extra):
-            lost.append(i)
-            steps.insert(place + len(lost) - 1, before[i])
-    return steps, [before[i] for i in lost]
+            missing.append(i)
+            steps.insert(place + len(missing) - 1, before[i])
+    return steps, [before[i] for i in missing]
 
 
 _WORDS = re.compile(r"\s*\S+|\s+")

@@ -48,7 +48,7 @@ def bm25(query: Sequence[str], documents: Sequence[Sequence[str]], *, k1: float 
     return scores
 
 
-def cut(page: str, query: str, *, words: int) -> str:
+def excerpt(page: str, query: str, *, words: int) -> str:
     """At most `words` words of a page: the pieces with the highest scores for the query, in the page's order.
 
     A page that is short enough stays unchanged. One that shares no term with the query keeps its beginning, because
@@ -58,18 +58,18 @@ def cut(page: str, query: str, *, words: int) -> str:
         return page
     parts = pieces(page, words=min(PIECE, words))
     scores = bm25(terms(query), [terms(part) for part in parts])
-    chosen: list[int] = []
+    picks: list[int] = []
     room = words
     for number in sorted(range(len(parts)), key=lambda number: -scores[number]):
         size = count_words(parts[number])
         if scores[number] > 0 and size <= room:
-            chosen.append(number)
+            picks.append(number)
             room -= size
-    if not chosen:
+    if not picks:
         return first_words(page, words)
     text = ""
-    for number in sorted(chosen):
-        gap = "" if not text else " " if number - 1 in chosen else "\n"  # a new line marks each gap
+    for number in sorted(picks):
+        gap = "" if not text else " " if number - 1 in picks else "\n"  # a new line marks each gap
         text += gap + parts[number]
     return text
 
@@ -87,14 +87,14 @@ def pieces(text: str, *, words: int) -> list[str]:
     pieces: list[str] = []
     for paragraph in _PARAGRAPH.split(text):
         current: list[str] = []
-        held = 0
+        length = 0
         for sentence in sentences(paragraph):
             size = count_words(sentence)
-            if current and held + size > words:
+            if current and length + size > words:
                 pieces.append(" ".join(current))
-                current, held = [], 0
+                current, length = [], 0
             current.append(sentence)
-            held += size
+            length += size
         if current:
             pieces.append(" ".join(current))
     return pieces

@@ -54,10 +54,10 @@ Segmenter = Callable[[str], str]
 
 def language_code(language: str) -> str:
     """The code of a language given by code or English name: "en", "English". Raises ConfigurationError."""
-    wanted = language.strip().lower()
+    key = language.strip().lower()
     names = {**STEMMERS, **UNSPACED, CHINESE: "chinese", UNSTEMMED: UNSTEMMED}
     for code, name in names.items():
-        if wanted in (code, name):
+        if key in (code, name):
             return code
     choices = ", ".join([*sorted(names.keys() - {UNSTEMMED}), UNSTEMMED])
     raise ConfigurationError(f"no stemmer for the language {language!r}; choose one of: {choices}")
@@ -184,19 +184,19 @@ def spellings(text: str) -> Spellings:
     """The other spellings of a text's words."""
     text = text if text.isascii() else _usual(text)
     entries = " ".join(map("".join, _DEFINING.findall(text)))
-    found = Spellings(set(), set(), set(), {_JOINTS.sub("", name) for name in _NAMES.findall(entries.lower())})
+    result = Spellings(set(), set(), set(), {_JOINTS.sub("", name) for name in _NAMES.findall(entries.lower())})
     for run in set(_SPELT.findall(text)):
         if len(run) <= _LONGEST_TERM:
             parts = _JOINTS.split(run)
             names = [run] if _ELISION.search(run) is None else []
             names += [part for part in re.split(_JOINT, run) if "_" in part]
             names += [part for part in _STRONG_JOINT.split(run) if part != run]
-            found.names.update(_joined(name) for name in names if _JOINTS.search(name))
-            found.numbers.update(re.sub(_JOINT, _BETWEEN, number) for number in _NUMBERS.findall(run))
+            result.names.update(_compound(name) for name in names if _JOINTS.search(name))
+            result.numbers.update(re.sub(_JOINT, _BETWEEN, number) for number in _NUMBERS.findall(run))
             for part in parts:
-                found.words.update(_inside(part))
-                found.words.update(() if part.isascii() else _folded(part))
-    return found
+                result.words.update(_inside(part))
+                result.words.update(() if part.isascii() else _folded(part))
+    return result
 
 
 def identifiers(query: str) -> set[str]:
@@ -208,7 +208,7 @@ def identifiers(query: str) -> set[str]:
     return {_JOINTS.sub("", name.lower()) for name in names}
 
 
-def _joined(name: str) -> str:
+def _compound(name: str) -> str:
     """A compound as one word without marks; "" for one of few digits alone, which would be another number."""
     word = _JOINTS.sub("", next(iter(_folded(name)), name.lower()))
     return "" if word.isdecimal() and len(word) < _LONG_NUMBER else word

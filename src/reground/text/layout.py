@@ -45,9 +45,9 @@ TEXT_WORDS = frozenset(
     | {"Passagen", "Programm", "Aussage"}
 )
 """The words by which prompts and replies name a text, as they are written inside a sentence."""
-_NAMED = re.compile(r"(?<![\w-])[^\W\d_]+(?![\w-])")
+_WORD = re.compile(r"(?<![\w-])[^\W\d_]+(?![\w-])")
 _SIGNS = re.compile(r"文本|原文|步骤|这一步|计划|答案|段落|代码|资料|陈述")
-_QUOTED = frozenset('"“„«「『')
+_QUOTE_SIGNS = frozenset('"“„«「『')
 _SELF = re.compile(r"(?:\A|[.!?,;] )(?:I(?:['’]m|['’]d)?|[Ll]et me|[Ii]ch)\b(?!\.)")
 _READER = re.compile(r"\b(?:you|your|du|dir|dein|ihnen)\b|[你您]", re.IGNORECASE)
 _WE = re.compile(r"\b(?:you|we|let['’]s|wir)\b|我们", re.IGNORECASE)
@@ -58,7 +58,7 @@ def names_itself(text: str) -> bool:
 
     The label "STEP 3:" does not, nor do names: the Marshall Plan, World War I.
     """
-    words = _NAMED.findall(text)
+    words = _WORD.findall(text)
     if words and words[0] not in TEXT_WORDS:
         words[0] = words[0].lower()
     return not TEXT_WORDS.isdisjoint(words) or _SIGNS.search(text) is not None or _SELF.search(text) is not None
@@ -71,7 +71,7 @@ def is_code(text: str) -> bool:
 
 def _greets(sentence: str) -> bool:
     """Whether a sentence says nothing to check: a short exclamation, or one that speaks to the reader."""
-    if any(map(str.isdigit, sentence)) or not _QUOTED.isdisjoint(sentence):
+    if any(map(str.isdigit, sentence)) or not _QUOTE_SIGNS.isdisjoint(sentence):
         return False
     cheers = sentence.rstrip(" *_")[-1:] in ("!", "！") and len(sentence.split()) <= _CHEER
     return cheers or (("!" in sentence or "！" in sentence) and _READER.search(sentence) is not None)
@@ -113,17 +113,17 @@ def prose_steps(text: str, *, concluding: bool = False) -> list[str]:
 
 def _titled(parts: Sequence[_Part]) -> list[_Part]:
     """The parts, in which a short line that is no sentence is the title of a paragraph below it."""
-    joined: list[_Part] = []
+    result: list[_Part] = []
     for part in parts:
-        above = joined[-1] if joined and joined[-1].kind == "text" and part.kind != "code" else None
+        above = result[-1] if result and result[-1].kind == "text" and part.kind != "code" else None
         line = above.lines[-1] if above else ""
         bare = line[-1:].isalnum() and " " in line and line[:1] != line[:1].lower()
         if above and len(above.lines) == 1 and bare and len(part.text) > 3 * len(line):
             above.lines += part.lines
             above.kind, above.is_title = part.kind, False
         else:
-            joined.append(part)
-    return joined
+            result.append(part)
+    return result
 
 
 def _lines(text: str) -> list[tuple[str, bool]]:
@@ -318,7 +318,7 @@ def _program_parts(program: str) -> list[str]:
     lines = program.strip("\n").split("\n")
     free = _outside_strings(lines)
     tops = [i for i in free if lines[i] and not lines[i][0].isspace() and (i == 0 or not lines[i - 1].strip())]
-    units = _cut(lines, tops)
+    units = _split(lines, tops)
     if sum(not _IMPORT.match(unit) for unit in units) > 1:
         return units
     indents = [len(line) - len(line.lstrip()) for line in lines]
@@ -330,10 +330,10 @@ def _program_parts(program: str) -> list[str]:
         if line and indents[i] <= base and fresh and (works or not indents[i]):
             begins.append(i)
         works = works or (line != "" and not _HEAD.match(line))
-    return _cut(lines, begins)
+    return _split(lines, begins)
 
 
-def _cut(lines: Sequence[str], begins: Sequence[int]) -> list[str]:
+def _split(lines: Sequence[str], begins: Sequence[int]) -> list[str]:
     edges = sorted({0, *begins, len(lines)})
     parts = ["\n".join(lines[start:end]).strip("\n").rstrip() for start, end in pairwise(edges)]
     return [part for part in parts if part.strip()]

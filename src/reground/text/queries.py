@@ -140,12 +140,12 @@ def _in_json(text: str) -> list[str] | None:
     if text[end:].partition("\n")[0].strip():
         return None
     leaves = list(_leaves(value))
-    return [leaf for named, leaf in leaves if named] or [leaf for _, leaf in leaves]
+    return [leaf for is_query, leaf in leaves if is_query] or [leaf for _, leaf in leaves]
 
 
-def _leaves(value: object, named: bool = False) -> Iterator[tuple[bool, str]]:
+def _leaves(value: object, is_query: bool = False) -> Iterator[tuple[bool, str]]:
     """All parts of a JSON value, "" for what is no string, each with whether a key names it a query."""
-    yield named, value if isinstance(value, str) else ""
+    yield is_query, value if isinstance(value, str) else ""
     parts = value.items() if isinstance(value, dict) else zip(repeat(""), value) if isinstance(value, list) else ()
     for key, part in parts:
-        yield from _leaves(part, named or bool(_KEY.search(key)))
+        yield from _leaves(part, is_query or bool(_KEY.search(key)))

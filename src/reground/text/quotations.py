@@ -39,26 +39,26 @@ _GOES_ON = re.compile(
     rf"(?<=[^\W_])(?<!{UNSPACED_LETTER})(?=[^\W_])(?!{UNSPACED_LETTER})|(?<=\d)(?=[.,]\d)|(?<=\d[.,])(?=\d)"
 )
 """The inside of a word or a number."""
-_TRIED = 20  # places of a part; nearly all stand once in a text
+_TRIES = 20  # places of a part; nearly all stand once in a text
 
 
 def quotations(text: str) -> tuple[list[str], str]:
     """The sentences of the lines in quotation marks, or behind `>`, that a text begins with, and the rest of it."""
-    found, lines, end = list[str](), text.splitlines(keepends=True), 0
-    while end < len(lines) and len(found) < MOST:
-        begin, said = end, _said(lines[end])
-        while said[:1] in _ENDS and _ENDS[said[0]] not in said[1:] and end + 1 < min(len(lines), begin + _LINES):
+    quotes, lines, end = list[str](), text.splitlines(keepends=True), 0
+    while end < len(lines) and len(quotes) < MOST:
+        begin, quote = end, _content(lines[end])
+        while quote[:1] in _ENDS and _ENDS[quote[0]] not in quote[1:] and end + 1 < min(len(lines), begin + _LINES):
             end += 1
-            said = _said("".join(lines[begin : end + 1]))
-        is_quoted = lines[begin].lstrip().startswith(">") or (said[:1] in _ENDS and said[-1:] in _CLOSES)
-        if said and not (is_quoted and is_long(said)):
-            return found, "".join(lines[begin:])
-        found += [each.strip(_MARKS) for each in sentences(" ".join(said.split())) if any(map(str.isalnum, each))]
+            quote = _content("".join(lines[begin : end + 1]))
+        is_quoted = lines[begin].lstrip().startswith(">") or (quote[:1] in _ENDS and quote[-1:] in _CLOSES)
+        if quote and not (is_quoted and is_long(quote)):
+            return quotes, "".join(lines[begin:])
+        quotes += [each.strip(_MARKS) for each in sentences(" ".join(quote.split())) if any(map(str.isalnum, each))]
         end += 1
-    return found, "".join(lines[end:])
+    return quotes, "".join(lines[end:])
 
 
-def _said(text: str) -> str:
+def _content(text: str) -> str:
     """What stands in some lines without numbers of passages, and without what is around a quotation."""
     return without_unknown(_LEAD.sub("", text), ())[0].strip(_EDGE)
 
@@ -76,7 +76,7 @@ def copied(quotation: str, text: str) -> list[str]:
     for part in _LEFT_OUT.split(unbracketed(unicodedata.normalize("NFC", quotation))):
         key = _letters(part)[0].strip(_POINTS)
         if key:
-            start = _found(key, letters, places, text, at)
+            start = _position(key, letters, places, text, at)
             if start < 0:
                 return []
             at = start + len(key)
@@ -94,17 +94,17 @@ def _letters(text: str) -> tuple[str, list[int]]:
     return "".join(text[place] for place in places).translate(_SAME), places
 
 
-def _found(key: str, letters: str, places: Sequence[int], text: str, at: int) -> int:
+def _position(key: str, letters: str, places: Sequence[int], text: str, at: int) -> int:
     """Where whole words are, from a place on or else before it; -1 where they are not. Their first letter may be large
     or small."""
     for start in (at, 0):
         for form in (key, key[0].swapcase() + key[1:]):
-            found = start - 1
-            for _ in range(_TRIED):
-                found = letters.find(form, found + 1)
-                if found < 0:
+            place = start - 1
+            for _ in range(_TRIES):
+                place = letters.find(form, place + 1)
+                if place < 0:
                     break
-                first, last = places[found], places[found + len(key) - 1]
+                first, last = places[place], places[place + len(key) - 1]
                 if not (_GOES_ON.match(text, first) or _GOES_ON.match(text, last + 1)):
-                    return found
+                    return place
     return -1

@@ -135,7 +135,7 @@ class Fetcher:
             raise NotFetched("its address cannot be read") from None
         raise NotFetched(f"it redirects more than {self.redirects} times")
 
-    async def _step(self, place: URL, left: _Budget) -> Fetched | URL:
+    async def _step(self, place: URL, budget: _Budget) -> Fetched | URL:
         """The page, or where it redirects to."""
         if place.scheme not in ("http", "https") or not place.host:
             raise NotFetched("it is not at an http or https address")
@@ -143,8 +143,8 @@ class Fetcher:
             raise NotFetched("its address holds a user or a password")
         async with self._turn(place) as host:
             if self.robots:
-                await self._obey_robots(host, place, left)
-            async with self._get(place, left) as response:
+                await self._obey_robots(host, place, budget)
+            async with self._get(place, budget) as response:
                 if (target := _redirect(place, response)) is not None:
                     return target
                 if response.status != 200:
@@ -165,11 +165,11 @@ class Fetcher:
                     # Where the pause is too long no page is asked for.
                     host.next_at = self.clock() + (pause if pause <= self.longest_pause else 0.0)
 
-    async def _obey_robots(self, host: _Host, place: URL, left: _Budget) -> None:
+    async def _obey_robots(self, host: _Host, place: URL, budget: _Budget) -> None:
         """Ask for the host's robots.txt where it is not known or old. Raises NotFetched where it allows no page."""
         if self.clock() >= host.rules_until:
             try:
-                text, seconds = await self._robots(place.origin() / "robots.txt", left)
+                text, seconds = await self._robots(place.origin() / "robots.txt", budget)
             except (BadBody, ValueError):
                 text, seconds = None, _ASKED_AGAIN
             host.rules = None if text is None else _parsed(text)
@@ -181,11 +181,11 @@ class Fetcher:
         if (pause := host.pause(self.agent)) > self.longest_pause:
             raise NotFetched(f"its robots.txt asks for {pause:g} s between two pages")
 
-    async def _robots(self, place: URL, left: _Budget) -> tuple[str | None, float]:
+    async def _robots(self, place: URL, budget: _Budget) -> tuple[str | None, float]:
         """What a robots.txt says, and for how many seconds. Where there is none everything is allowed (no text); where
         it cannot be had, nothing (None; RFC 9309, sections 2.3.1.3 and 2.3.1.4). Raises BadBody and ValueError."""
         for _ in range(self.redirects + 1):
-            async with self._get(place, left) as response:
+            async with self._get(place, budget) as response:
                 target = _redirect(place, response)
                 if target is None and response.status == 200:
                     content = await read_body(response, MIB, idle=self.idle)
@@ -202,12 +202,12 @@ class Fetcher:
         return "", _RULES_KEPT  # more redirects than are followed count as no file
 
     @asynccontextmanager
-    async def _get(self, place: URL, left: _Budget) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _get(self, place: URL, budget: _Budget) -> AsyncIterator[aiohttp.ClientResponse]:
         """A request, in the time that is left. Its errors become NotFetched, but for those of its body."""
         session = await self._session.get()
         began = self.clock()
         try:
-            async with asyncio.timeout(left.seconds):
+            async with asyncio.timeout(budget.seconds):
                 async with session.get(place, allow_redirects=False) as response:
                     yield response
         except AddressRefused as error:
@@ -217,7 +217,7 @@ class Fetcher:
         except (aiohttp.ClientError, OSError) as error:
             raise NotFetched(_why(error)) from None
         finally:
-            left.seconds -= self.clock() - began
+            budget.seconds -= self.clock() - began
 
     async def _page(self, place: URL, response: aiohttp.ClientResponse) -> Fetched:
         kind = response.content_type if response.headers.get("Content-Type", "").strip() else ""

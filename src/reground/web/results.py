@@ -145,8 +145,8 @@ def shorten(query: str, letters: int, words: int) -> str:
     text = " ".join(query.split()[:words])
     if len(text) <= letters:
         return text
-    cut = text.rfind(" ", 0, letters + 1)
-    return text[: cut if cut > 0 else letters]
+    end = text.rfind(" ", 0, letters + 1)
+    return text[: end if end > 0 else letters]
 
 
 def one_line(text: str) -> str:

@@ -20,7 +20,7 @@ from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage, SearchResults, Skipped
 from reground.retrieval.chunking import chunk
 from reground.retrieval.decontaminate import Decontaminator
-from reground.text.excerpts import cut
+from reground.text.excerpts import excerpt
 from reground.web.fetching import Blocked, Fetcher, NotFetched, read_page
 from reground.web.results import Engine, WebResult
 
@@ -28,7 +28,7 @@ Mode = Literal["snippets", "pages", "first"]
 
 PRIVATE = " (private)"
 """Stands in the name of a retriever whose engine does not allow to pass its results on."""
-_KEPT = 256  # pages whose text is kept, so that no page is fetched twice for one question
+_PAGES = 256  # pages whose text is kept, so that no page is fetched twice for one question
 _LONGEST = 500_000  # characters of a page that are kept
 _MORE = 5  # results asked for beyond those wanted, in place of blocked and unreadable ones
 
@@ -60,7 +60,7 @@ class Blocklist:
     def why_not(self, url: str) -> str | None:
         """Why an address is left out; None where it is not."""
         host = (URL(url).host or "").rstrip(".")  # a dot at the end names the same host
-        parents = {host.split(".", cut)[-1] for cut in range(host.count("."))}
+        parents = {host.split(".", dots)[-1] for dots in range(host.count("."))}
         return "its host is on the list of blocked ones" if parents & self.hosts else None
 
     def why_not_text(self, text: str) -> str | None:
@@ -154,7 +154,7 @@ class WebRetriever:
         except NotFetched as error:
             snippet = None if isinstance(error, Blocked) else _snippet(result)
             return snippet, [Skipped(skipped=result.url, why=str(error))]
-        return _part(result, page, cut(page.text, query, words=self.words)), []
+        return _part(result, page, excerpt(page.text, query, words=self.words)), []
 
     async def _first(self, results: Sequence[WebResult], k: int, skipped: list[Skipped]) -> SearchResults:
         unread = []
@@ -185,7 +185,7 @@ class WebRetriever:
         if task is None:
             task = self._pages[url] = asyncio.create_task(self._fetch(url))
             task.add_done_callback(partial(self._forget_failed, url))
-            while len(self._pages) > _KEPT:
+            while len(self._pages) > _PAGES:
                 self._pages.popitem(last=False)
         return await asyncio.shield(task)
 

@@ -26,7 +26,7 @@ from reground.core.run import Observer
 from reground.core.trajectory import RetrieveStep
 from reground.core.untrusted import harmless, neutralise
 from reground.support.verdicts import MOST_CHARACTERS, Verdict
-from reground.text.excerpts import cut
+from reground.text.excerpts import excerpt
 
 LEAST, MOST = 300, 20_000  # tokens that a call may ask for as the bound of its result
 _ANSWER = 0.7  # the share of a result that an answer may take before its citations
@@ -283,7 +283,7 @@ class Tools:
         passages = self._in_order(scope, query, start, await retriever.retrieve(query, k=reach))[start:reach]
         texts = [(self._keep(name, each), each, neutralise(each.text)) for each in passages[: args.k]]
         words = max(_SNIPPET, tokens // max(1, len(texts)))
-        closest = [text if len(text) <= _SNIPPET else cut(text, query, words=words) for _, _, text in texts]
+        closest = [text if len(text) <= _SNIPPET else excerpt(text, query, words=words) for _, _, text in texts]
 
         def make(count: int, characters: int) -> Retrieved:
             hits = [

@@ -50,8 +50,8 @@ def engine(spec: str) -> Engine:
 
     Raises ConfigurationError for an unknown name, a wrong address or a missing key, before anything is spent.
     """
-    named = [_one(each.strip()) for each in spec.split(",")]
-    return named[0] if len(named) == 1 else Fallback(named)
+    chain = [_one(each.strip()) for each in spec.split(",")]
+    return chain[0] if len(chain) == 1 else Fallback(chain)
 
 
 def _one(spec: str) -> Engine:
@@ -60,12 +60,12 @@ def _one(spec: str) -> Engine:
         return FunctionEngine.of(Path(name), argument or "search")
     if name.lower() in RETIRED:
         raise ConfigurationError(f"{name}: {RETIRED[name.lower()]}")
-    known = engines()
-    if name not in known:
-        raise ConfigurationError(f"no search engine is called {name!r}; {did_you_mean(name, known)}")
-    built: object = known[name].load().create(argument.strip())
+    table = engines()
+    if name not in table:
+        raise ConfigurationError(f"no search engine is called {name!r}; {did_you_mean(name, table)}")
+    built: object = table[name].load().create(argument.strip())
     if not isinstance(built, Engine):
-        raise ConfigurationError(f"the search engine {name} ({known[name].module}) has no name, may_store and search")
+        raise ConfigurationError(f"the search engine {name} ({table[name].module}) has no name, may_store and search")
     return built
 
 
@@ -90,8 +90,8 @@ class FunctionEngine:
         module = load_file(path, "search engine")
         function = getattr(module, name, None)
         if not callable(function):
-            known = [each for each, of in vars(module).items() if inspect.isfunction(of) and not each.startswith("_")]
-            hint = did_you_mean(name, known) if known else "it has no function"
+            names = [each for each, of in vars(module).items() if inspect.isfunction(of) and not each.startswith("_")]
+            hint = did_you_mean(name, names) if names else "it has no function"
             raise ConfigurationError(f"{path} has no function {name}; {hint}")
         return cls(function, f"{path.name}:{name}-{(files_fingerprint(path) or '')[:8]}")
 
@@ -152,5 +152,5 @@ class Fallback:
         if not waits:
             raise EngineError(why)
         # One without a wait may answer at once.
-        known = [wait for wait in waits if wait is not None]
-        raise EngineBusy(why, retry_after=min(known) if len(known) == len(waits) else None)
+        times = [wait for wait in waits if wait is not None]
+        raise EngineBusy(why, retry_after=min(times) if len(times) == len(waits) else None)

@@ -58,7 +58,7 @@ def create(argument: str) -> FunctionEngine:
         from ddgs.engines import ENGINES
     except ImportError:
         raise MissingExtra("the engine ddgs", "web") from None
-    known = ENGINES["text"]
-    if argument and argument not in known:
-        raise ConfigurationError(f"ddgs has no backend {argument!r}; {did_you_mean(argument, known)}")
+    backends = ENGINES["text"]
+    if argument and argument not in backends:
+        raise ConfigurationError(f"ddgs has no backend {argument!r}; {did_you_mean(argument, backends)}")
     return ddgs_engine(partial(DDGS, timeout=_TIMEOUT), argument or "auto")

@@ -261,7 +261,7 @@ def _brave_wait(headers: Mapping[str, str]) -> float | None:
     """Seconds until every window has requests left."""
     remaining, resets = (headers.get(f"X-RateLimit-{name}", "").split(",") for name in ("Remaining", "Reset"))
     try:
-        return max(float(reset) for left, reset in zip(remaining, resets, strict=True) if float(left) < 1)
+        return max(float(reset) for count, reset in zip(remaining, resets, strict=True) if float(count) < 1)
     except ValueError:
         return http.retry_after(headers)
 
