@@ -56,6 +56,8 @@ CASES = [
     ["Well... I do not know.", "Ask her."], ["I wonder ... perhaps it is so.", "Maybe not."],
     ["Is it true?", "Yes!", "It is."], ["What?!", "That cannot be."],
     ["Yahoo! was founded in 1994.", "It is a company."],
+    ["It lacks `getline`.", "The 'dump' is old.", "It isn't."], ['A 5" disk.', 'The 3" disk.'],
+    ['He said "It is 5" and left.', "She stayed.", '"It is 6."'],
     # URLs, files, code
     ["See https://en.wikipedia.org/wiki/J._R._R._Tolkien for more.", "It is long."],
     ["Write to a.b@example.com or visit www.example.com.", "Thanks."],

@@ -23,6 +23,8 @@ _UNIT = re.compile(
     r"(?<=\d) ?(?:%|[a-zµ][a-z]?(?:[A-Z][a-z]?)?|[A-Z]{2,3}[a-z]?|[^\W\d]{0,3}[/°²³^][\w²³]{1,3})(?=\.\s+[A-Z])"
 )
 """A sign of a unit before the end of a sentence: t, kWh, MB, m/s. An abbreviation of three small letters is none."""
+_CODE = re.compile(r"`[^`\n]{1,200}+`")
+_INCH, _OPENING = re.compile(r'(?<=\d)"'), re.compile(r'(?<![\w"])"(?=\w)')
 _WINDOW = 2000  # characters examined together: in Chinese or Japanese the library's time grows with their square
 
 
@@ -55,6 +57,9 @@ def _agreed(text: str, language: str) -> list[int]:
     text = _SPACE.sub(" ", text)  # the library panics at a capital, a no-break space and a full stop
     text = text.replace(" May.", " Day.")  # it takes the month for an abbreviation
     text = _UNIT.sub(lambda unit: "a" * len(unit[0]), text)  # and the unit of a number
+    # In code and after inches a quotation mark opens no quotation, which would go on to the next mark.
+    text = _CODE.sub(lambda code: "A" + "a" * (len(code[0]) - 1), text)
+    text = text if _OPENING.search(text) else _INCH.sub("a", text)
     ends = list(accumulate(map(len, segment(ENGLISH, text))))
     if language == ENGLISH:
         return ends
