@@ -15,7 +15,7 @@ from reground.evaluation.metrics.numbers import within
 from reground.evaluation.tasks import load_task, qa
 from reground.evaluation.tasks.code import FROM_DOCSTRING, FROM_TESTS
 from reground.evaluation.tasks.mathematics import PROGRAM_DEMONSTRATIONS, WRITTEN_DEMONSTRATIONS
-from reground.methods.shared.prompts import general, shown
+from reground.methods.shared.prompts import general, response
 from tests.data import need_data
 from tests.evaluation.trajectories import answered
 from tests.sandbox.needed import some_sandbox
@@ -112,7 +112,7 @@ PROGRAMS = [
 
 @pytest.mark.parametrize(("example", "form"), PROGRAMS)
 def test_a_program_is_shown_in_one_fence_and_read_back_whole(example: Demonstration, form: AnswerForm) -> None:
-    said = shown(example, form)
+    said = response(example, form)
     assert said.count("```") == 2
     assert form.extract(said) == example.answer.strip()
 
