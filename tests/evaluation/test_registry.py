@@ -86,12 +86,6 @@ def test_outsiders_come_in_by_an_entry_point(
     assert (*task.demonstrations(), *task.solutions()) == (), "what may be empty need not be written"
 
 
-def test_what_a_task_lacks_is_named(fresh: Path) -> None:
-    install(fresh, "my_tasks", RIDDLES.replace("(Task)", "") + "TASKS = {'mine': Riddles}\n")
-    with pytest.raises(ConfigurationError, match=r"the task mine lacks demonstrations, solutions: see reground\.eval"):
-        load_task("mine")
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import difflib
+import inspect
 import re
 import typing
 from collections.abc import Container, Mapping, Sequence
@@ -28,7 +29,7 @@ from reground.core.files import expanded
 from reground.core.language import LanguageModel, storable_text
 from reground.core.programs import Sandbox
 from reground.core.run import Method
-from reground.core.user_code import Entry, entries, load_file
+from reground.core.user_code import Entry, called, check_parts, entries, load_file, origin
 from reground.methods import METHODS
 from reground.models import LOCAL_SERVERS, PAID, PROVIDERS
 from reground.models.options import Listing, ModelOptions
@@ -130,6 +131,12 @@ class Listed:
                 why = error.errors()[0]["msg"]
             if why is not None:
                 raise ConfigurationError(f"the setting {key} of {self.name} cannot be {value!r}: {why}")
+        given = {*PARTS, "critics", *self.preset, *settings}
+        if lacking := [key for key, value in self.defaults_of_fields.items() if value is MISSING and key not in given]:
+            parts = ", ".join(sorted(PARTS))
+            raise ConfigurationError(
+                f"{origin(self.cls)}: the field {lacking[0]} has no default and is none of {parts}"
+            )
         return values
 
     def _prompts(self, templates: object) -> object:
@@ -177,6 +184,7 @@ def _of_module(name: str, preset: str, loaded: Any) -> Listed:
     cls = loaded if isinstance(loaded, type) else getattr(loaded, "METHOD", None)
     if not isinstance(cls, type):
         raise ConfigurationError(f"{name} names no class in METHOD")
+    check_parts(cls, "method", "solve")
     return Listed(f"{name}+{preset}" if preset else name, cls, presets, presets.get(preset, {}))
 
 
@@ -274,7 +282,13 @@ def load_model(spec: str, options: ModelOptions | None = None, *, helper: bool =
     if helper:
         price = options.price if spec.partition("/")[0] in PAID else None
         options = dataclasses.replace(options, adapter=None, price=price)
-    adapter: LanguageModel = module.create(model, options)
+    check_parts(module, "model provider", "create")
+    adapter = called(module.create, model, options)
+    if not isinstance(adapter, LanguageModel) or not isinstance(adapter.name, str):
+        if inspect.iscoroutine(adapter):
+            adapter.close()
+        what = "not a model, which has a name and the coroutine generate(messages, sampling)"
+        raise ConfigurationError(f"{origin(module)}: create gave an object of {type(adapter).__name__}, {what}")
     return wrap(adapter, options)
 
 

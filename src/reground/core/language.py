@@ -15,6 +15,9 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkab
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
+from reground.core.errors import ConfigurationError
+from reground.core.user_code import awaited, origin
+
 DEEPEST = 64
 """Maximum levels of nested data. JSON readers stop at about 200, and a record adds some of its own."""
 _LARGEST_BITS = 10_000
@@ -243,6 +246,15 @@ class LanguageModel(Protocol):
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
+
+
+async def replies_of(model: LanguageModel, messages: Sequence[Message], sampling: Sampling) -> Sequence[Reply]:
+    """What a model replies. Raises ConfigurationError where that is anything else than replies, or none."""
+    replies = await awaited(model.generate, messages, sampling)
+    if not isinstance(replies, list | tuple) or not replies or not all(isinstance(each, Reply) for each in replies):
+        what = f"{replies!r:.80}, not a list with a reground.core.language.Reply for each of sampling.n"
+        raise ConfigurationError(f"{origin(model)}: generate gave {what}")
+    return replies
 
 
 Prompt: TypeAlias = str | Sequence[Message]

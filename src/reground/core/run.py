@@ -29,6 +29,7 @@ from reground.core.budget import Budget, Meter
 from reground.core.errors import (
     BudgetExceeded,
     CapabilityError,
+    ConfigurationError,
     ContextLengthExceeded,
     ModelError,
     ParseError,
@@ -50,6 +51,7 @@ from reground.core.language import (
     estimate_tokens,
     finite,
     hearing,
+    replies_of,
     storable_text,
     tokens_of,
 )
@@ -66,6 +68,7 @@ from reground.core.trajectory import (
     Trajectory,
 )
 from reground.core.untrusted import neutralise, unfence
+from reground.core.user_code import awaited, origin
 
 
 @runtime_checkable
@@ -431,7 +434,7 @@ class Run:
         heard = hearing.set(self._hearing(call))
         usage: Usage | None = None
         try:
-            replies = tuple(map(reasoning.separate, await meter.within(model.generate(call.messages, sampling))))
+            replies = tuple(map(reasoning.separate, await meter.within(replies_of(model, call.messages, sampling))))
             usage = _usage_of(replies)
         except BudgetExceeded:  # a call that the time budget cancelled: the server may charge its prompt
             usage = _cost(model, Usage(calls=1, prompt=estimate_tokens(call.messages), usd=None))
@@ -548,7 +551,7 @@ class Run:
         async def search() -> tuple[Passage | Skipped, ...]:
             depth = k
             while True:
-                results = await retriever.retrieve(query, k=depth)
+                results = await awaited(retriever.retrieve, query, k=depth)
                 visible = [p for p in results if p.id not in hidden and p.page_id not in hidden]
                 if len(visible) >= k or len(results) < depth or len(visible) == len(results):
                     break
@@ -710,7 +713,10 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
     error: Exception | None = None
     failure: Failure | None = None
     try:
-        answer = await method.solve(question, run)
+        result = await awaited(method.solve, question, run)
+        if not isinstance(result, Answer):
+            raise ConfigurationError(f"{origin(method)}: solve gave {result!r:.80}, not a reground.core.answers.Answer")
+        answer = result
     except BudgetExceeded as end:
         answer, stopped = run.best, end.limit
         run.note("budget ended", limit=end.limit, why=str(end))

@@ -26,7 +26,7 @@ from pydantic import ConfigDict
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import LanguageModel
 from reground.core.run import Critic
-from reground.core.user_code import Entry, entries
+from reground.core.user_code import Entry, called, check_parts, entries
 
 CRITICS = {
     "first": "reground.critics.simple:FixedCritic",
@@ -113,8 +113,7 @@ def _parse(spec: str) -> dict[Kind, _Spec]:
         if name not in names():
             raise ConfigurationError(f"no critic is called {name!r}; {did_you_mean(name, names())}")
         module = names()[name].load()
-        if not hasattr(module, "create"):
-            raise ConfigurationError(f"the critic {name} ({names()[name].module}) has no create")
+        check_parts(module, f"critic {name}", "create")
         rest, model = module.model_of(detail) if hasattr(module, "model_of") else (detail, None)
         result[kind] = _Spec(module, detail, rest, model)
     return result
@@ -130,7 +129,8 @@ def load(spec: str, *, model: LanguageModel, own: Mapping[str, LanguageModel] | 
     for kind, each in _parse(spec).items():
         judge = (own or {}).get(each.model or "")
         detail = each.detail if judge is None else each.rest
-        critics[kind] = each.module.create(kind, model=model if judge is None else judge, detail=detail)
+        critics[kind] = called(each.module.create, kind, model=model if judge is None else judge, detail=detail)
+        check_parts(critics[kind], "critic", "name", "score")
     return Critics(**critics)
 
 

@@ -34,6 +34,7 @@ from reground.core.language import Usage
 from reground.core.programs import Sandbox
 from reground.core.run import Event, Method, Run, Solved, solve
 from reground.core.trajectory import BEFORE_CHECKS, GenerateStep, NoteStep, Trajectory
+from reground.core.user_code import awaited, origin, place_of
 from reground.evaluation.questions import Questions, select
 from reground.evaluation.results import Record, RunConfig, RunFolder, Summary, open_run, stages_of, summarise
 from reground.evaluation.task import Example, Score, Task, answer_of, hidden_documents
@@ -222,6 +223,10 @@ class RunResult:
 def choose(task: Task, settings: EvalSettings) -> list[Example]:
     """The questions of a run: shuffled by the seed and cut at the limit, so a higher limit keeps those of a lower."""
     examples = list(task.examples())
+    if other := [each for each in examples if not isinstance(each, Example)]:
+        raise ConfigurationError(
+            f"{origin(task)}: examples gave {other[0]!r:.80}, not a reground.evaluation.task.Example"
+        )
     for name, count in Counter(example.id for example in examples).items():
         if count > 1:
             raise DataError(f"task {task.name}: two examples have the id {name!r}")
@@ -400,7 +405,8 @@ class _Session:
             except FATAL:
                 raise
             except Exception as error:
-                scoring = f"{type(error).__name__}: {error}"
+                place = place_of(error)
+                scoring = f"{'' if place is None else f'{place}: '}{type(error).__name__}: {error}"
         short = self.task.form.extract(answer_of(trajectory))
         record = Record(
             id=job.id,
@@ -439,13 +445,25 @@ async def all_scores(
 
     An answer that the checks left unchanged is not scored twice, because a judge could rate it differently.
     """
-    scores = dict(await task.score(example, trajectory, sandbox))
+    scores = await _scores(task, example, trajectory, sandbox)
     before = before_checks(trajectory)
     if before is not None and task.primary in scores:
         same = before.answer == trajectory.answer
-        earlier = scores if same else await task.score(example, before, sandbox)
+        earlier = scores if same else await _scores(task, example, before, sandbox)
         scores[EARLIER + task.primary] = earlier[task.primary]
     return {**scores, **faithfulness(task, example, trajectory)}
+
+
+async def _scores(task: Task, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> dict[str, Score]:
+    scores = await awaited(task.score, example, trajectory, sandbox)
+    if not isinstance(scores, Mapping) or not all(isinstance(each, Score) for each in scores.values()):
+        raise ConfigurationError(f"{origin(task)}: score gave {scores!r:.80}, not a Score for the name of each metric")
+    if scores and task.primary not in scores:
+        names = ", ".join(scores)
+        raise ConfigurationError(
+            f"{origin(task)}: score gave {names}, and not {task.primary}, by which methods are ranked"
+        )
+    return dict(scores)
 
 
 def before_checks(trajectory: Trajectory) -> Trajectory | None:

@@ -23,7 +23,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from reground.core.errors import ConfigurationError, ModelError, RegroundError, TransientModelError
 from reground.core.http import Bucket, Clock, Sleep, backoff, gave_up
 from reground.core.journal import as_written, checksum, fingerprint
-from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage, estimate_tokens
+from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage, estimate_tokens, replies_of
 from reground.models.options import ModelOptions
 
 _REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
@@ -248,7 +248,7 @@ class Limit(Wrapper):
             await self._requests.take(1)
             await self._tokens.take(estimate)
             try:
-                replies = await self.model.generate(messages, sampling)
+                replies = await replies_of(self.model, messages, sampling)
             except ModelError:
                 self._tokens.settle(-estimate)  # a failed call's tokens are free for the next attempt
                 raise

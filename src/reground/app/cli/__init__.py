@@ -90,7 +90,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     from reground.app.cli.commands import cli
     from reground.core.errors import RegroundError
-    from reground.core.user_code import place_of
+    from reground.core.user_code import place_of, user_places
 
     try:
         argv = list(sys.argv[1:] if arguments is None else arguments)
@@ -114,6 +114,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         what = f"{type(error).__name__}: {error}"
         if place is not None:
             return _report(f"error: {place}: {what} (set REGROUND_DEBUG=1 to see how it got there)")
+        if own := user_places():
+            what = f"{what}; it arose where reground uses what {', '.join(own)} gives it"
+            return _report(f"error: {what} (set REGROUND_DEBUG=1 to see where)")
         return _report(f"internal error: {what} (set REGROUND_DEBUG=1 to see where; please report it)", EXIT_BUG)
     # typer turns a Ctrl-C that no command handled into this code
     return _interrupted() if code == EXIT_INTERRUPTED else code if isinstance(code, int) else 0

@@ -128,13 +128,17 @@ async def run_job(task: Task, job: Job) -> CompareResult:
 
 
 def tell_what_failed(result: CompareResult) -> bool:
-    """Print the cells that were refused and the number of failed questions. Returns whether there were none."""
+    """Print the cells that were refused, and the numbers of questions that failed or whose task could not score them.
+    Returns whether there were none."""
     for refusal in result.refused:
         note(f"{refusal.cell.label} was not run: {refusal.why}")
     failed = sum(run.summary.failed for run in result.runs.values())
     if failed:
         note(f"{failed} questions failed and are not in the means: --retry-failed runs them again")
-    return not failed and not result.refused
+    unscored = [record.scoring for run in result.runs.values() for record in run.records if record.scoring is not None]
+    if unscored:
+        note(f"{len(unscored)} answers could not be scored; the same command tries it again: {unscored[0]}")
+    return not failed and not unscored and not result.refused
 
 
 def estimates(task: Task, job: Job) -> list[Estimate]:

@@ -14,6 +14,7 @@ import json
 import re
 import tomllib
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import MISSING
@@ -35,6 +36,7 @@ from reground.core.answers import FORMS
 from reground.core.budget import MOST_COUNT
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.files import config_file, expanded, regular
+from reground.core.user_code import origin
 from reground.models.pull import ALIASES
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress."), is_word]
@@ -229,8 +231,7 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
         if "COMMANDLINE" in sources.values():  # it says what is searched, instead of what a file says
             values |= {name: None for name, source in sources.items() if source == "DEFAULT_MAP"}
         records = {name: _build(cls, values, context.meta.get(SETTINGS, {})) for name, cls in classes.items()}
-        records |= {"context": context} if "context" in own else {}
-        command(**records, **values)
+        command(**records, **values, **({"context": context} if "context" in own else {}))
 
     result: Any = filled
     result.__name__, result.__doc__ = command.__name__, _LINE_BREAK.sub(" ", inspect.getdoc(command) or "")
@@ -238,6 +239,9 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
     result.__signature__ = inspect.Signature(parameters)
     result.everyday = everyday
     infos = [(each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ())]
+    names = Counter(name for _, info in infos for name in getattr(info, "param_decls", None) or ())
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ConfigurationError(f"{origin(command)}: two options of {command.__name__} are called {twice[0]}")
     result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
     result.marks = {name: info for name, info in infos if inspect.isroutine(info)}
     return result  # type: ignore[no-any-return]
@@ -258,7 +262,13 @@ def parameters_of(cls: Any, outer: str = "", only: Iterable[str] = (), **shared:
         elif (kind := _kind(members)) is not None:
             default = _default(cls, name, kind)
             nullable = kind in (int, float, str) and NoneType in members and default is not None
-            yield _parameter(outer + name, kind, default, texts[name], nullable=nullable, **look)
+            where = f"{origin(cls)}: the field {name}"
+            if name not in texts:
+                raise ConfigurationError(f"{where} has no description: write a text under it")
+            try:
+                yield _parameter(outer + name, kind, default, texts[name], nullable=nullable, **look)
+            except TypeError as error:
+                raise ConfigurationError(f"{where}, its metadata: {error}") from None
 
 
 def _metadata(cls: Any, name: str) -> dict[str, Any]:

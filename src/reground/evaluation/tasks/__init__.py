@@ -17,8 +17,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
+from reground.core.answers import AnswerForm
 from reground.core.errors import ConfigurationError, did_you_mean
-from reground.core.user_code import load_file, load_module
+from reground.core.user_code import called, check_parts, load_file, load_module, origin
 from reground.evaluation.data import data_root
 from reground.evaluation.questions import SUFFIX, is_file, is_training, split_of
 from reground.evaluation.task import Task
@@ -51,10 +52,10 @@ def load_task(name: str, data: Path | None = None) -> Task:
     parameters = inspect.signature(load).parameters.values()
     # *args and **kwargs, which the base class brings along, are no folder.
     takes_folder = any(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
-    task = load(where or data_root(data)) if takes_folder else load()
-    missing = [part for part in _PARTS if not hasattr(task, part)]
-    if missing:
-        raise ConfigurationError(f"the task {name} lacks {', '.join(missing)}: see reground.evaluation.task.Task")
+    task = called(load, where or data_root(data)) if takes_folder else called(load)
+    check_parts(task, "task, as in reground.evaluation.task.Task", *_PARTS)
+    if not isinstance(task.form, AnswerForm):
+        raise ConfigurationError(f"{origin(task)}: form is {task.form!r:.80}, not one of reground.core.answers")
     return task
 
 
@@ -99,7 +100,7 @@ def _loader(name: str) -> tuple[Loader, Path | None]:
 def _from_file(name: str) -> Loader:
     """The task that a file's `TASKS` has under the name after the colon, or its only one."""
     file, _, task = name.partition(":")
-    loaders: Mapping[str, Loader] = getattr(load_file(Path(file), "task"), "TASKS", {})
+    loaders = _table(load_file(Path(file), "task"), "TASKS")
     if not task and len(loaders) == 1:
         return next(iter(loaders.values()))
     if task not in loaders:
@@ -116,8 +117,17 @@ def _all_names() -> list[str]:
 def _loaders(kind: str) -> dict[str, Loader]:
     loaders: dict[str, Loader] = {}
     for module in (*(importlib.import_module(f"{__name__}.{name}") for name in _MODULES), *_plugins()[0]):
-        loaders = {**getattr(module, kind, {}), **loaders}
+        loaders = {**_table(module, kind), **loaders}
     return loaders
+
+
+def _table(module: ModuleType, kind: str) -> Mapping[str, Loader]:
+    table = getattr(module, kind, {})
+    if not isinstance(table, Mapping) or not all(map(callable, table.values())):
+        raise ConfigurationError(
+            f'{origin(module)}: {kind} is not names with their classes: {kind} = {{"name": Class}}'
+        )
+    return table
 
 
 @cache
@@ -126,7 +136,10 @@ def _plugins() -> tuple[list[ModuleType], list[str]]:
     modules, faults = [], []
     for point in entry_points(group=GROUP):
         try:
-            modules.append(load_module(point.value, f"the task plugin {point.name} ({point.value})"))
+            module = load_module(point.value, f"the task plugin {point.name} ({point.value})")
+            for kind in ("TASKS", "FOLDERS"):
+                _table(module, kind)
+            modules.append(module)
         except ConfigurationError as error:
             faults.append(str(error))
     return modules, faults

@@ -18,7 +18,7 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.files import files_fingerprint
 from reground.core.http import Clock
-from reground.core.user_code import Entry, entries, load_file, place_of
+from reground.core.user_code import Entry, called, check_parts, entries, load_file, place_of
 from reground.web.results import Engine, EngineBusy, EngineError, WebResult, one_line, parse_results
 
 ENGINES = {
@@ -63,9 +63,10 @@ def _one(spec: str) -> Engine:
     table = engines()
     if name not in table:
         raise ConfigurationError(f"no search engine is called {name!r}; {did_you_mean(name, table)}")
-    built: object = table[name].load().create(argument.strip())
-    if not isinstance(built, Engine):
-        raise ConfigurationError(f"the search engine {name} ({table[name].module}) has no name, may_store and search")
+    module = table[name].load()
+    check_parts(module, "search engine", "create")
+    built: Engine = called(module.create, argument.strip())
+    check_parts(built, f"search engine, as {table[name].module} is to create", "name", "may_store", "search")
     return built
 
 
