@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reground.retrieval.documents import Document, SourceFile, read_documents
+from reground.core.errors import ConfigurationError
+from reground.retrieval.documents import Document, Format, SourceFile, read_as, read_documents
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
 from reground.retrieval.reading.web import plain
@@ -438,3 +439,13 @@ def test_a_table_of_html_in_markdown_has_rows_and_lines_but_not_in_code() -> Non
 )  # fmt: skip
 def test_a_table_without_names_stays_as_it_was_written(name: str, content: str) -> None:
     assert content.splitlines()[-2:] == read(name, content).text.splitlines()[-2:]
+
+
+@pytest.mark.parametrize(
+    ("reader", "why"),
+    [("mail.none", "mail.py is no reader: it has no none"), ("mail.calendar", "mail.py: calendar.. takes 1"),
+     ("result.Placed", "result.py: Placed gave .*, not a Read")],
+)  # fmt: skip
+def test_a_reader_that_does_not_fit_is_named_and_no_file_is_called_damaged(reader: str, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        read_as(Format((".x",), reader), b"x")

@@ -28,9 +28,10 @@ from typing import IO, NamedTuple, cast
 
 from pydantic_core import from_json
 
-from reground.core.errors import DataError
+from reground.core.errors import ConfigurationError, DataError
 from reground.core.files import regular
 from reground.core.language import storable_text
+from reground.core.user_code import called, check_parts, origin
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.filters import ALL, Globs, fields_of
 from reground.retrieval.reading.result import PLAIN, Circumstances, Read
@@ -296,14 +297,18 @@ def _fields(known: Mapping[str, object], file: SourceFile | None = None) -> str:
 
 
 def read_as(format_: Format, content: bytes, around: Circumstances = PLAIN) -> Read:
-    """What a file of this format holds. Raises as `read_file` does."""
-    module, function = format_.reader.split(".")
+    """What a file of this format holds. Raises as `read_file` does, and ConfigurationError for what is no reader."""
+    name, function = format_.reader.split(".")
+    module = import_module(f"reground.retrieval.reading.{name}")
+    check_parts(module, "reader", function)
     try:
-        read: Read = getattr(import_module(f"reground.retrieval.reading.{module}"), function)(content, around)
-    except (Unreadable, *PASSING):
+        read = called(getattr(module, function), content, around)
+    except (Unreadable, ConfigurationError, *PASSING):
         raise
     except Exception as error:
         raise Unreadable.of(error) from None
+    if not isinstance(read, Read):
+        raise ConfigurationError(f"{origin(module)}: {function} gave {read!r:.80}, not a Read")
     return read
 
 
