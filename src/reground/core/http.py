@@ -264,7 +264,7 @@ Sleep = Callable[[float], Awaitable[None]]
 class Bucket:
     """A token bucket: fills at `per_minute`, holds some seconds' worth (at least 1), serves in order of arrival.
 
-    Without a rate nothing waits.
+    Without a rate nothing waits. The rate may be set anew, and the bucket be used in one event loop after another.
     A request larger than the bucket waits until it is full and leaves a debt, so that the average holds.
     """
 
@@ -276,14 +276,22 @@ class Bucket:
         clock: Clock = time.monotonic,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self._rate = (per_minute or 0.0) / 60.0
-        self._capacity = max(1.0, self._rate * burst_seconds)
+        self.per_minute = per_minute
+        self._burst_seconds = burst_seconds
         self._level = self._capacity
         self._clock = clock
         self._sleep = sleep
         self._at = clock()
-        self._turn = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._nap: asyncio.Future[None] | None = None
+
+    @property
+    def _rate(self) -> float:
+        return (self.per_minute or 0.0) / 60.0
+
+    @property
+    def _capacity(self) -> float:
+        return max(1.0, self._rate * self._burst_seconds)
 
     def _refill(self) -> float:
         now = self._clock()
@@ -295,7 +303,9 @@ class Bucket:
         """Return when `amount` may be spent."""
         if not self._rate:
             return
-        needed = min(amount, self._capacity)
+        needed, loop = min(amount, self._capacity), asyncio.get_running_loop()
+        if loop is not self._loop:  # a lock belongs to one loop
+            self._loop, self._turn = loop, asyncio.Lock()
         async with self._turn:
             while (missing := needed - self._refill()) > 1e-9:
                 self._nap = asyncio.ensure_future(self._sleep(missing / self._rate))

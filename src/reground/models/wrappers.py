@@ -231,9 +231,8 @@ class Limit(Wrapper):
     ) -> None:
         super().__init__(model)
         self._connections = connections
-        self._rates = (requests_per_minute, tokens_per_minute)
-        self._clock = clock
-        self._sleep = sleep
+        self._requests = Bucket(requests_per_minute, clock=clock, sleep=sleep)
+        self._tokens = Bucket(tokens_per_minute, clock=clock, sleep=sleep)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
@@ -242,7 +241,6 @@ class Limit(Wrapper):
         if loop is not self._loop:  # a lock belongs to one loop
             self._loop = loop
             self._slots = asyncio.Semaphore(self._connections)
-            self._requests, self._tokens = (Bucket(rate, clock=self._clock, sleep=self._sleep) for rate in self._rates)
         async with self._slots:
             estimate = estimate_tokens(tuple(messages)) + sampling.n * sampling.max_tokens
             await self._requests.take(1)

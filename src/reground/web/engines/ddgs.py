@@ -10,9 +10,8 @@ from typing import Any
 
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
-from reground.core.http import Clock, Sleep, redacted
+from reground.core.http import Bucket, Clock, Sleep, redacted
 from reground.web.engines import FunctionEngine
-from reground.web.engines.providers import Pace
 from reground.web.results import EngineBusy, EngineError, one_line, shorten
 
 THREAD = "ddgs"
@@ -32,13 +31,13 @@ def ddgs_engine(
     from ddgs.exceptions import DDGSException
 
     name = "ddgs" if backend == "auto" else f"ddgs:{backend}"
-    pace = Pace(_PER_MINUTE, clock, sleep)
+    pace = Bucket(_PER_MINUTE, burst_seconds=1.0, clock=clock, sleep=sleep)
 
     async def search(query: str, k: int) -> list[dict[str, Any]]:
         text = shorten(query, 500, 60)
         if not text:
             raise EngineError(f"{name} was asked for nothing")
-        await pace.turn()
+        await pace.take(1)
         try:
             items = await in_daemon(lambda: searcher().text(text, max_results=max(1, k), backend=backend), name=THREAD)
         except DDGSException as error:

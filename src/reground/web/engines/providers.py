@@ -91,23 +91,6 @@ class Provider:
         return HttpEngine(self, base=None if self.url else argument.rstrip("/").removesuffix(self.path))
 
 
-class Pace:
-    """Keeps to a rate, in whatever event loop it is used; without one nothing waits."""
-
-    def __init__(self, per_minute: float | None, clock: http.Clock, sleep: http.Sleep) -> None:
-        self.per_minute = per_minute
-        self._clock, self._sleep = clock, sleep
-        self._key: object = None
-
-    async def turn(self) -> None:
-        """Return when the next request may be sent."""
-        key = (asyncio.get_running_loop(), self.per_minute)
-        if key != self._key:  # a bucket has one rate, and its lock belongs to one loop
-            self._bucket = http.Bucket(self.per_minute, burst_seconds=1.0, clock=self._clock, sleep=self._sleep)
-            self._key = key
-        await self._bucket.take(1)
-
-
 class _Passing(EngineBusy):
     """The same request may succeed if it is sent again."""
 
@@ -137,7 +120,7 @@ class HttpEngine:
         self._key = None if provider.key_env is None else http.key_in(provider.key_env)
         if provider.key_env is not None and self._key is None:
             raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
-        self._pace = Pace(provider.per_minute, self.clock, self.sleep)
+        self._pace = http.Bucket(provider.per_minute, burst_seconds=1.0, clock=self.clock, sleep=self.sleep)
         self._proxy = http.proxy_for(self._url)
         self._sessions = PerLoop(self._session)
 
@@ -153,7 +136,7 @@ class HttpEngine:
             raise EngineError(f"{self.name} was asked for nothing")
         parameters = provider.ask(text, max(1, min(k, provider.most)))
         for failures in count(1):
-            await self._pace.turn()
+            await self._pace.take(1)
             try:
                 return (await self._once(parameters))[: max(0, k)]
             except _Passing as error:
