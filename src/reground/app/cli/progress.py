@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -45,8 +44,6 @@ _FIRST_SECONDS, _LINE_SECONDS = 2.0, 10.0
 """Where no terminal shows the live line: until its first plain line, and between two."""
 _LARGE = 1_000_000
 """Bytes of a file that is named while it is indexed."""
-_WIDE = 110
-"""The columns of a terminal that has room for a bar beside the line."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +102,9 @@ class Progress:
         return harmless(f"{self._title}{self._text}{self._doing}{self._counts}")
 
     def __rich__(self) -> Group:
-        parts: list[Any] = [self._spinner]
-        if self._works and self._console.width >= _WIDE:
-            total = sum(work.runs for work in self._works.values())
-            parts.append(ProgressBar(total=total, completed=sum(run.done for run in self._runs.values()), width=24))
         seconds = f"  {time.monotonic() - self._began:.0f} s"
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(*parts, Text(f"{self.text}{seconds}", no_wrap=True, overflow="ellipsis"))
+        grid.add_row(self._spinner, Text(f"{self.text}{seconds}", no_wrap=True, overflow="ellipsis"))
         return Group(grid, *self._words)
 
     def show(self, text: str, *, now: bool = False) -> None:
@@ -247,7 +240,6 @@ async def opened(
 @asynccontextmanager
 async def opened_model(name: str, options: ModelOptions, *, quiet: bool) -> AsyncIterator[LanguageModel]:
     """A model by its name, downloaded with progress if need be, and closed at the end of the block."""
-    catalogue.provider_module(name)
     with Progress(visible=not quiet) as progress:
         await in_daemon(partial(bring_models, [name], progress.on_pull), name="download")
     model = catalogue.load_model(name, options)

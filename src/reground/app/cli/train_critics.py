@@ -10,7 +10,6 @@ from typing import cast
 
 import typer
 
-from reground.app import catalogue
 from reground.app.benchmark import setup_of
 from reground.app.cli import train
 from reground.app.cli.console import human_tokens, note, print_tables, say
@@ -92,7 +91,6 @@ def _collect(options: CriticsCollect) -> bool:
 
 async def _collected(options: CriticsCollect, task: Task, method: str, searching: trees.Searching) -> trees.Collected:
     cell = Cell(method=method, tokens=None)
-    catalogue.check_budget(options.model, options.model_options, options.budget)
     async with train.opened_bench(options, task, [method]) as bench:
         ready = bench.configure(cell, train.settings_of(options, METHOD), options.budget, searching)
         settings = replace(ready.settings, budget=options.budget)  # limits one tree; no method is scaled to it

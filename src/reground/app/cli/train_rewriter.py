@@ -11,15 +11,14 @@ from typing import Any, cast
 
 import typer
 
-from reground.app import catalogue
-from reground.app.benchmark import Bench, settings_by_method, setup_of
+from reground.app.benchmark import Bench, setup_of
 from reground.app.cli import train
 from reground.app.cli.console import end_if_failed, human_time, note, say
 from reground.app.cli.flags import ConfigFile
 from reground.app.cli.progress import opened
 from reground.app.options import Benchmark, Cluster
 from reground.app.runs import resolved
-from reground.app.session import Session
+from reground.app.session import Session, Setup
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.runner import EvalSettings, choose
@@ -183,27 +182,23 @@ def ppo(options: RewriterPpo, config: ConfigFile = None) -> None:
     parts = divided(useful, validation=options.validation, limit=options.limit or None, earlier=earlier)
     if parts.overlap:
         note(str(parts))
-    catalogue.method(METHOD).read(
-        settings_by_method(options.settings, [METHOD])[METHOD]
-    )  # before documents are indexed
+    setup = setup_of(replace(options, settings={"total": options.passages, **options.settings}), [METHOD], task)
+    if rewards.retriever_only(weights):
+        setup = replace(setup, models={rewards.NO_READER.name: rewards.NO_READER})
     if not options.base and not (options.out / "warmup").is_dir():
         raise ConfigurationError(f"no warm-up in {options.out}: run reground train rewriter warmup, or give --base")
     if options.dry_run:
         replies, questions = options.iterations * options.episodes, len(parts.learning)
         say(f"ppo: {replies} replies to {questions} questions, {len(parts.validation)} for validation")
         return
-    place = asyncio.run(_optimised(options, task, weights, parts))
+    place = asyncio.run(_optimised(options, setup, task, weights, parts))
     say(f"the rewriter is in {place}: --rewriter hf/{place}")
 
 
-async def _optimised(options: RewriterPpo, task: Task, weights: dict[str, float], parts: Divided) -> Path:
+async def _optimised(options: RewriterPpo, setup: Setup, task: Task, weights: dict[str, float], parts: Divided) -> Path:
     from reground.training.rewriter.train import optimise_rewriter  # torch
 
     async with AsyncExitStack() as stack:
-        searching = replace(options, settings={"total": options.passages, **options.settings})
-        setup = setup_of(searching, [METHOD], task)
-        if rewards.retriever_only(weights):
-            setup = replace(setup, models={rewards.NO_READER.name: rewards.NO_READER})
         session = await stack.enter_async_context(opened(partial(Session.open, setup), quiet=options.quiet))
         method = cast("RewriteRetrieveRead", Bench(task, session).method(Cell(method=METHOD, tokens=None)))
         reward = rewards.PipelineReward(method, task, weights)
