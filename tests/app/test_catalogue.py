@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from reground.evaluation.scaling import scaled
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.testing.openai_server import MockOpenAI
-from tests.servers import in_order, model_of, serving
+from tests.servers import model_of, serving
 
 
 class NoSandbox:
@@ -138,27 +135,6 @@ def test_a_models_name_without_its_provider_is_answered_with_the_right_one(spec:
         catalogue.load_model(spec)
 
 
-METHOD = '''"""Fails."""
-from dataclasses import dataclass
-from reground.core.answers import Answer
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fails:
-    """Fails."""
-
-    model: object
-    form: object = None
-
-    async def solve(self, question, run, /):
-        said = await run.ask(self.model, question, name="x")
-        return Answer(text={"a": 1}[said])
-
-
-METHOD = Fails
-'''
-
-
 pytestmark = pytest.mark.usefixtures("home")
 
 
@@ -167,39 +143,6 @@ def test_a_method_file_that_cannot_be_loaded_names_the_line(text: str, line: int
     (home / f"broken{line}.py").write_text(text)
     assert run(["ask", "Why?", "--method", f"./broken{line}.py"]) == 2
     assert f"broken{line}.py:{line}" in capsys.readouterr().err
-
-
-@pytest.fixture
-def plugin(home: Path, monkeypatch) -> Iterator[Path]:
-    """The module of an installed method, `my_methods.py`, still empty."""
-    monkeypatch.syspath_prepend(str(home))
-    info = home / "my_methods-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-methods\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[reground.methods]\nmine = my_methods:METHOD\n")
-    importlib.invalidate_caches()
-    catalogue.methods.cache_clear()
-    yield home / "my_methods.py"
-    sys.modules.pop("my_methods", None)
-    catalogue.methods.cache_clear()
-
-
-@pytest.mark.parametrize("method", ["./my_methods.py", "mine"])
-def test_an_exception_in_a_users_own_method_names_its_file_and_line(method: str, capsys, plugin: Path) -> None:
-    plugin.write_text(METHOD)
-    with serving(in_order("b")) as server:
-        assert run(["ask", "Why?", "--method", method, *model_of(server), "-q"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "my_methods.py:15, in solve: KeyError: 'b'" in line
-    assert "internal error" not in line
-
-
-def test_an_installed_method_that_cannot_be_read_spoils_no_other(capsys, plugin: Path) -> None:
-    plugin.write_text("x = 1\ndef (\n")
-    assert {"direct", "mine"} <= set(catalogue.methods())
-    assert run(["ask", "Why?", "--method", "mine"]) == 2
-    assert "mine (my_methods:METHOD) cannot be imported:" in (said := capsys.readouterr().err)
-    assert "my_methods.py:2: SyntaxError" in said
 
 
 def test_failed_questions_give_their_reasons_once_each(capsys, home: Path, bamboogle: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field, make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +70,14 @@ def asked(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Iterator[
     info = home / "own-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[reground.models]\nmine = own\n")
-    importlib.invalidate_caches()
-    catalogue.providers.cache_clear()
+    (info / "entry_points.txt").write_text("[reground.models]\nmine = own\n[reground.methods]\nmine = own:METHOD\n")
+    for known in (importlib.invalidate_caches, catalogue.providers.cache_clear, catalogue.methods.cache_clear):
+        known()
 
-    def ask(kind: str, text: str) -> tuple[int, str]:
+    def ask(kind: str, text: str, method: str = "./own.py") -> tuple[int, str]:
         (home / "own.py").write_text(text)
         model = ["--model", "mine/x"] if kind == "model" else model_of(server)
-        command = ["ask", "Where?", "--method", "./own.py" if kind == "method" else "direct", *model]
+        command = ["ask", "Where?", "--method", method if kind == "method" else "direct", *model]
         if kind == "task":
             command = ["eval", "--task", "./own.py", "--method", "direct", *model, "--out", "RUN"]
         codes = [run([*command, "-q"]), run([*command, "-q"])]  # nothing is recorded that a second run trips over
@@ -89,6 +89,7 @@ def asked(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Iterator[
         yield ask
     sys.modules.pop("own", None)
     catalogue.providers.cache_clear()
+    catalogue.methods.cache_clear()
 
 
 @pytest.mark.parametrize("kind", OURS)
@@ -101,6 +102,7 @@ NO_COROUTINE = """def solve(self, question, run):
 
     async def other(self, question, run):"""
 ROWS = [
+    ("method", 'name="answer")', 'name={}["b"])', "own.py:11, in solve: KeyError: 'b'"),
     ("method", "async def solve(self, question, run)", "async def answer(self, question, run)", "has no solve"),
     ("method", "async def solve(self, question, run)", "async def solve(self, question)", "Own.solve() takes 2"),
     ("method", "async def solve(self, question, run):", NO_COROUTINE, "Own.solve is no coroutine"),
@@ -113,10 +115,10 @@ ROWS = [
         "own.py is no model provider: it has no create",
     ),
     ("model", "def create(model, options)", "def create(model)", "own.py: create() takes 1"),
-    ("model", "def create(model, options)", "async def create(model, options)", "create gave an object of coroutine"),
-    ("model", "return Own()", "return None", "create gave an object of NoneType"),
-    ("model", 'name = "mine/x"', "name = 7", "create gave an object of Own, not a model, which has a name"),
-    ("model", "async def generate", "async def write", "create gave an object of Own, not a model"),
+    ("model", "def create(model, options)", "async def create(model, options)", "coroutine is no model, as"),
+    ("model", "return Own()", "return None", "NoneType is no model, as"),
+    ("model", 'name = "mine/x"', "", "Own is no model, as"),
+    ("model", "async def generate", "async def write", "it has no generate"),
     ("model", "(self, messages, sampling)", "(self, messages)", "Own.generate() takes 2"),
     ("model", "    async def generate", "    def generate", "Own.generate is no coroutine"),
     ("model", '[Reply(text="Vienna", finish_reason="stop")]', "[]", "Own: generate gave [], not"),
@@ -146,37 +148,34 @@ def test_what_does_not_fit_is_named_with_its_file(kind: str, right: str, wrong: 
     assert code == 2 and "own.py" in line and why in line and "internal error" not in line, line
 
 
+def test_an_installed_method_is_told_of_alike_and_one_that_cannot_be_read_spoils_no_other(asked: Any) -> None:
+    code, line = asked("method", OURS["method"].replace('name="answer")', 'name={}["b"])'), "mine")
+    assert code == 2 and "own.py:11, in solve: KeyError: 'b'" in line
+    sys.modules.pop("own")
+    code, line = asked("method", "x = 1\ndef (\n", "mine")
+    assert code == 2 and "mine (own:METHOD) cannot be imported:" in line and "own.py:2: SyntaxError" in line
+    assert {"direct", "mine"} <= set(catalogue.methods())
+
+
 def test_answers_that_a_task_cannot_score_are_no_success(asked: Any) -> None:
     code, line = asked("task", OURS["task"].replace(".get(example.id, 0.0)", "[example.id]"))
     assert code == 3 and "own.py:12, in score: KeyError: 'b'" in line
 
 
-def test_an_option_that_cannot_be_made_is_named_with_its_class() -> None:
-    @dataclass
-    class Own:
-        """tone: how it is said. time: when it is said."""
+@pytest.mark.parametrize(
+    ("text", "short", "why"),
+    [
+        ("tone: how. time: when.", "short", "two options of command are called -t"),
+        ("", "short", "test_own_parts.py: Own: the field tone has no description"),
+        ("tone: how. time: when.", "shrt", "test_own_parts.py: Own: the field tone, its metadata: .*'shrt'"),
+    ],
+)
+def test_an_option_that_cannot_be_made_is_named_with_its_class(text: str, short: str, why: str) -> None:
+    own = make_dataclass("Own", [(name, str, field(metadata={short: "-t"})) for name in ("tone", "time")])
+    own.__module__, own.__doc__ = __name__, text
 
-        tone: str = field(default="", metadata={"short": "-t"})
-        time: str = field(default="", metadata={"short": "-t"})
+    def command(options: Any) -> None: ...
 
-    @dataclass
-    class Silent:
-        tone: str = ""
-
-    @dataclass
-    class Misspelt:
-        """tone: how it is said."""
-
-        tone: str = field(default="", metadata={"shrt": "-t"})
-
-    for cls, why in (
-        (Own, "two options of command are called -t"),
-        (Silent, "Silent: the field tone has no descr"),
-        (Misspelt, "Misspelt: the field tone, its metadata: .*'shrt'"),
-    ):
-
-        def command(options: Any) -> None: ...
-
-        command.__annotations__ = {"options": cls}
-        with pytest.raises(ConfigurationError, match=f"test_own_parts.py: {why}" if cls is not Own else why):
-            flattened()(command)
+    command.__annotations__ = {"options": own}
+    with pytest.raises(ConfigurationError, match=why):
+        flattened()(command)

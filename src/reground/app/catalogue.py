@@ -123,7 +123,8 @@ class Listed:
                 continue
             adapter = TypeAdapter(hints[key])
             if isinstance(value, str):
-                value = None if value.lower() in {"none", "null"} and _takes_none(adapter) else storable_text(value)
+                is_none = value.lower() in {"none", "null"} and type(None) in typing.get_args(hints[key])
+                value = None if is_none else storable_text(value)
             try:
                 values[key] = adapter.validate_python(value)
                 why = _out_of_bounds(key, values[key])
@@ -223,14 +224,6 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _takes_none(adapter: TypeAdapter[Any]) -> bool:
-    try:
-        adapter.validate_python(None)
-    except ValueError:
-        return False
-    return True
-
-
 def _out_of_bounds(key: str, value: object) -> str | None:
     """Why no run could end with such a value. The method itself checks the lower bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -284,11 +277,9 @@ def load_model(spec: str, options: ModelOptions | None = None, *, helper: bool =
         options = dataclasses.replace(options, adapter=None, price=price)
     check_parts(module, "model provider", "create")
     adapter = called(module.create, model, options)
-    if not isinstance(adapter, LanguageModel) or not isinstance(adapter.name, str):
-        if inspect.iscoroutine(adapter):
-            adapter.close()
-        what = "not a model, which has a name and the coroutine generate(messages, sampling)"
-        raise ConfigurationError(f"{origin(module)}: create gave an object of {type(adapter).__name__}, {what}")
+    if inspect.iscoroutine(adapter):
+        adapter.close()
+    check_parts(adapter, f"model, as {origin(module)} is to create", "name", "generate")
     return wrap(adapter, options)
 
 

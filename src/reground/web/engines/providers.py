@@ -113,7 +113,10 @@ class HttpEngine:
     def __post_init__(self) -> None:
         provider = self.provider
         self._base = (provider.url if self.base is None else self.base).rstrip("/")
-        _check(self._base, provider.name)
+        http.check_address(self._base, f"the address of {provider.name}", instead="engines at an address take none")
+        if not http.is_http(self._base) or urlsplit(self._base).query or urlsplit(self._base).fragment:
+            example = f"{provider.name}:http://localhost:8080"
+            raise ConfigurationError(f"{provider.name} needs the address of its server, such as {example}")
         self.name = provider.name if self._base == provider.url else f"{provider.name}:{self._base}"
         self.may_store = provider.may_store
         self._url = self._base + provider.path
@@ -216,12 +219,6 @@ class HttpEngine:
         if 300 <= status < 400:
             return EngineError(f"{self.name} redirects elsewhere ({status}); give the final address")
         return EngineError(f"{self.name} refused the request: {text}")
-
-
-def _check(address: str, name: str) -> None:
-    http.check_address(address, f"the address of {name}", instead="engines at an address take none")
-    if not http.is_http(address) or urlsplit(address).query or urlsplit(address).fragment:
-        raise ConfigurationError(f"{name} needs the address of its server, such as {name}:http://localhost:8080")
 
 
 _SHORT_WINDOW = 60.0
