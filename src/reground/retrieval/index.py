@@ -117,13 +117,21 @@ class IndexRetriever:
         fused = reciprocal_rank_fusion([passage.id for passage in ranking] for ranking in rankings)
         return [by_id[id_].model_copy(update={"score": score}) for id_, score in fused[: max(k, 0)]]
 
-    async def page(self, passage_id: str, /) -> Passage | None:
-        """The document of a passage, put together from its pieces. Raises RetrievalError."""
+    def passages(self) -> list[Passage]:
+        """Every passage, in the order of their ids. Blocks. Raises IndexRefused."""
+        with storage.refusing("the index does not say what it is made of"):
+            keys = [key for key, *_ in storage.known_of(self.ledger)]
+        return sorted((piece for key in keys for piece in self._pieces(key)), key=lambda piece: piece.id)
+
+    def _pieces(self, key: int) -> list[Passage]:
         part = self.bm25 if self.bm25 is not None else self.dense
         assert part is not None
+        return part.pieces(key) if self.among is None or key in self.among else []
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        """The document of a passage, put together from its pieces. Raises RetrievalError."""
         for document in document_ids(passage_id):
-            key = key_of(document)
-            pieces = await asyncio.to_thread(part.pieces, key) if self.among is None or key in self.among else ()
+            pieces = await asyncio.to_thread(self._pieces, key_of(document))
             if pieces:
                 overlapping = bool(self.manifest.settings.get("overlap"))
                 return whole(pieces, document, around=passage_id, overlapping=overlapping)
