@@ -95,12 +95,6 @@ def test_the_sums_do_not_grow() -> None:
     assert {name: number for name, number in sums.items() if number > MOST[name]} == {}
 
 
-def test_one_file_says_what_happens_to_tests_without_a_sandbox() -> None:
-    caught = re.compile(r"^ *except .*SandboxUnavailable.*:\n.*skip", re.MULTILINE)
-    files = [path for path in (ROOT / "tests").rglob("*.py") if caught.search(path.read_text(encoding="utf-8"))]
-    assert files == [ROOT / "tests" / "sandbox" / "needed.py"]
-
-
 NOT_ENGLISH = re.compile(
     r"\breckon|\banew\b|\bof ours\b|\bnone of use\b"
     r"|\b(?:of|after|at most|at least|between|covers?|holds?|takes) so many\b",

@@ -97,15 +97,11 @@ def test_what_fits_works(kind: str, asked: Any) -> None:
     assert asked(kind, OURS[kind]) == (0, "")
 
 
-NO_COROUTINE = """def solve(self, question, run):
-        return Answer(text="Vienna")
-
-    async def other(self, question, run):"""
 ROWS = [
     ("method", 'name="answer")', 'name={}["b"])', "own.py:11, in solve: KeyError: 'b'"),
     ("method", "async def solve(self, question, run)", "async def answer(self, question, run)", "has no solve"),
     ("method", "async def solve(self, question, run)", "async def solve(self, question)", "Own.solve() takes 2"),
-    ("method", "async def solve(self, question, run):", NO_COROUTINE, "Own.solve is no coroutine"),
+    ("method", "async def solve(", "def solve(self, *_): return 1\n    async def other(", "Own.solve is no coroutine"),
     ("method", "return Answer(text=await run.ask", "return (await run.ask", "Own: solve gave 'Vienna', not"),
     ("method", "model: Any", "model: Any\n    llm: Any", "Own: the field llm has no default"),
     (
@@ -124,7 +120,7 @@ ROWS = [
     ("model", '[Reply(text="Vienna", finish_reason="stop")]', "[]", "Own: generate gave [], not"),
     ("model", '[Reply(text="Vienna", finish_reason="stop")]', '["Vienna"]', "Own: generate gave ['Vienna'], not"),
     ("model", '[Reply(text="Vienna", finish_reason="stop")]', 'Reply(text="Vienna")', "generate gave Reply("),
-    ("model", 'name = "mine/x"', 'name, samples = "mine/x", "5"', "it arose where reground uses what"),
+    ("model", 'name = "mine/x"', 'name, samples = "mine/x", "5"', "it arose where reground uses /"),
     ("task", 'TASKS = {"own": Own}', "TASKS = Own", "own.py: TASKS is"),
     ("task", 'TASKS = {"own": Own}', 'TASKS = {"own": Own()}', "own.py: TASKS is"),
     ("task", 'TASKS = {"own": Own}', "", "it has no TASKS"),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reground.app.options import Searching, Web
-from reground.core.concurrency import in_daemon
+from reground.core.concurrency import close, in_daemon
 from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_you_mean
 from reground.core.evidence import Passage, Retriever
 from reground.core.files import expanded, indexes_dir, replace_lines
@@ -123,13 +123,6 @@ def contents(corpus: Path, globs: Globs) -> Scan | str:
     Raises DataError, IndexRefused.
     """
     return read_manifest(corpus).generation if holds_index(corpus) else scan(corpus, globs=globs)
-
-
-async def close(part: object) -> None:
-    """Close a model or a retriever, if it can be closed."""
-    aclose = getattr(part, "aclose", None)
-    if aclose is not None:
-        await aclose()
 
 
 async def corpus_retriever(

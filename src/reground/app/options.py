@@ -741,7 +741,7 @@ class Propose(Reading, Fresh):
     """The options of `questions`."""
 
     corpus: Path = field(metadata={"short": "-c", "found": is_inside})
-    """A folder of documents or a JSONL file."""
+    """Documents or an index."""
     out: Path = field(default=Path("questions.jsonl"), metadata={"short": "-o"})
     """The file for the questions, one a line. A file that was edited is never replaced."""
     count: int = field(default=50, metadata={"short": "-n", "min": 1, **_FOUND})

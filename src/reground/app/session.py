@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reground.app import catalogue
-from reground.app.documents import BACKGROUND, Source, check_searching, close, contents, names_other, open_source
+from reground.app.documents import BACKGROUND, Source, check_searching, contents, names_other, open_source
 from reground.app.options import Ask, Instructed, Searching, from_mapping, spread
 from reground.app.options import Check as CheckOptions
 from reground.app.runs import Hold, Keeping, Result, empty_answer, folder_lock, identity
 from reground.app.support import Check, check_support, open_check, with_support
 from reground.core.answers import FORMS, AnswerForm
 from reground.core.budget import Budget
-from reground.core.concurrency import in_daemon
+from reground.core.concurrency import close, in_daemon
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.files import expanded, regular, replace_lines, runs_dir, set_aside

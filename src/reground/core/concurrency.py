@@ -57,6 +57,13 @@ async def to_its_end(work: Awaitable[T]) -> T:
         return result
 
 
+async def close(part: object) -> None:
+    """Close a model, a retriever or an engine, if it can be closed."""
+    aclose = getattr(part, "aclose", None)
+    if aclose is not None:
+        await aclose()
+
+
 def being_cancelled() -> bool:
     """Whether the code runs in a task that is being cancelled, as at Ctrl-C, and should hold nobody up."""
     try:

@@ -264,7 +264,7 @@ Sleep = Callable[[float], Awaitable[None]]
 class Bucket:
     """A token bucket: fills at `per_minute`, holds some seconds' worth (at least 1), serves in order of arrival.
 
-    Without a rate nothing waits. The rate may be set anew, and the bucket be used in one event loop after another.
+    Without a rate nothing waits. The rate may change, and the bucket be used in one event loop after another.
     A request larger than the bucket waits until it is full and leaves a debt, so that the average holds.
     """
 

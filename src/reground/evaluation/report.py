@@ -420,11 +420,21 @@ def draw(report: Report, out: Path) -> list[Path]:
     name = "".join(c if c.isalnum() else "-" for c in f"{report.task} {report.part}".lower()).strip("-")
     files = [out / f"{name}-tokens.svg", out / f"{name}-tokens.png"]
     with drawing(files[0], (7.2, 4.4)) as figure:
+        from matplotlib import ticker
+
         axes = figure.add_subplot()
         lines = groupby(rows, key=lambda row: (row.config.method, row.config.model))
         for i, ((method, model), line) in enumerate(lines):
             _draw_line(axes, list(line), i, f"{method}, {model}" if several else method)
-        _set_axes(axes, [row.summary.cost.tokens for row in rows])
+        tokens = [row.summary.cost.tokens for row in rows]
+        if min(tokens) > 0 and max(tokens) / min(tokens) > 3:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
+            axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.set_xlabel("tokens a question (prompt + completion)")
+        axes.grid(True, linewidth=0.4, alpha=0.5)
+        axes.spines[["top", "right"]].set_visible(False)
         axes.set_ylabel(f"{metric} (mean, 95 % interval)")
         axes.set_title(f"{report.task}: {metric} against tokens", fontsize=11)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
@@ -469,20 +479,6 @@ def _draw_line(axes: Any, rows: Sequence[Row], number: int, name: str) -> None:
         elinewidth=1,
         capsize=3,
     )
-
-
-def _set_axes(axes: Any, tokens: Sequence[float]) -> None:
-    """Set up the x axis, which is logarithmic where costs differ much, and the grid."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    if min(tokens) > 0 and max(tokens) / min(tokens) > 3:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.set_xlabel("tokens a question (prompt + completion)")
-    axes.grid(True, linewidth=0.4, alpha=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _notes(rows: Sequence[Row], plans: Sequence[Plan]) -> list[str]:

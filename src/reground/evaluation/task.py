@@ -68,22 +68,18 @@ class Task(Protocol):
     @property
     def name(self) -> str:
         """The task's name."""
-        ...
 
     @property
     def form(self) -> AnswerForm:
         """The form of an answer."""
-        ...
 
     @property
     def primary(self) -> str:
         """The metric that ranks methods."""
-        ...
 
     @abstractmethod
     def examples(self) -> Sequence[Example]:
         """All examples of the chosen split, in the data's order."""
-        ...
 
     def demonstrations(self) -> Sequence[Demonstration]:
         """Worked examples for few-shot prompts, from outside the evaluated split; may be empty.
@@ -99,7 +95,6 @@ class Task(Protocol):
     @abstractmethod
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Score one solved question by every metric. Never called for a failed question."""
-        ...
 
 
 @dataclass(frozen=True)

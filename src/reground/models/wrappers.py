@@ -20,6 +20,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from reground.core.concurrency import close
 from reground.core.errors import ConfigurationError, ModelError, RegroundError, TransientModelError
 from reground.core.http import Bucket, Clock, Sleep, backoff, gave_up
 from reground.core.journal import as_written, checksum, fingerprint
@@ -62,9 +63,7 @@ class Wrapper:
 
     async def aclose(self) -> None:
         """Close the inner model."""
-        close = getattr(self.model, "aclose", None)
-        if close is not None:
-            await close()
+        await close(self.model)
 
 
 class Cache(Wrapper):

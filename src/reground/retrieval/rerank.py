@@ -22,7 +22,7 @@ from copy import copy
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from reground.core.concurrency import gather
+from reground.core.concurrency import close, gather
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, RetrievalError, did_you_mean
 from reground.core.evidence import Pages, Passage, Retriever, SearchResults
 from reground.core.journal import fingerprint
@@ -118,8 +118,7 @@ class _Above:
         return filtered
 
     async def aclose(self) -> None:
-        if (aclose := getattr(self._first, "aclose", None)) is not None:
-            await aclose()
+        await close(self._first)
 
 
 class Reranked(_Above):

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from yarl import URL
 
+from reground.core.concurrency import close
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage, SearchResults, Skipped
 from reground.retrieval.chunking import chunk
@@ -105,8 +106,7 @@ class WebRetriever:
         await asyncio.gather(*self._pages.values(), return_exceptions=True)
         self._pages.clear()
         await self.fetcher.aclose()
-        if (close := getattr(self.engine, "aclose", None)) is not None:
-            await close()
+        await close(self.engine)
 
     async def retrieve(self, query: str, /, *, k: int) -> SearchResults:
         """At most `k` passages, best first, and what was skipped. Raises RetrievalError where the engine fails."""

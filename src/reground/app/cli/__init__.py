@@ -114,9 +114,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         what = f"{type(error).__name__}: {error}"
         if place is not None:
             return _report(f"error: {place}: {what} (set REGROUND_DEBUG=1 to see how it got there)")
-        if own := user_places():
-            what = f"{what}; it arose where reground uses what {', '.join(own)} gives it"
-            return _report(f"error: {what} (set REGROUND_DEBUG=1 to see where)")
+        if own := ", ".join(user_places()):
+            return _report(f"error: {what}; it arose where reground uses {own} (set REGROUND_DEBUG=1 to see where)")
         return _report(f"internal error: {what} (set REGROUND_DEBUG=1 to see where; please report it)", EXIT_BUG)
     # typer turns a Ctrl-C that no command handled into this code
     return _interrupted() if code == EXIT_INTERRUPTED else code if isinstance(code, int) else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from reground.app.cli.console import listed, print_tables, say
@@ -72,10 +73,6 @@ async def _rated(options: Judging, answers: Sequence[Answer], replies: Path, *, 
         for name in listed(options.judges):
             async with opened_model(name, options.model_options, quiet=quiet) as model:
                 with Progress(name, visible=not quiet) as progress:
-
-                    def tell(done: int, progress: Progress = progress) -> None:
-                        progress.count(done, texts, "answers")
-
-                    judge = Judge(model=model)
+                    judge, tell = Judge(model=model), partial(progress.count, total=texts, unit="answers")
                     raters.append(await rate(answers, judge, journal, concurrency=options.concurrency, on_text=tell))
     return raters

@@ -23,9 +23,8 @@ from rich.text import Text
 
 from reground.app import catalogue
 from reground.app.cli.console import consoles, harmless, human_time, human_tokens, human_usd, plural
-from reground.app.documents import close
 from reground.app.session import Opening, bring_models, spare_the_collector
-from reground.core.concurrency import in_daemon
+from reground.core.concurrency import close, in_daemon
 from reground.core.language import LanguageModel, Usage
 from reground.core.run import Event, Listener, Observer
 from reground.models.options import ModelOptions

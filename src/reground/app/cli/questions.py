@@ -97,8 +97,6 @@ def _lines(proposed: Proposed, options: Propose) -> Iterator[str]:
     rows = proposed.questions
     for one in rows[:3]:
         yield f"{one.id}  {one.question}\n      {one.answer}  ({', '.join(one.passages)})"
-    if len(rows) > 3:
-        yield f"... and {len(rows) - 3} more"
     yield f"\n{len(rows)} of {options.count} questions from {proposed.tried} pairs of passages; {_cost(proposed)}"
     if proposed.dropped:
         yield "dropped: " + "; ".join(f"{count} {why}" for why, count in proposed.dropped.most_common())

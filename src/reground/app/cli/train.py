@@ -23,9 +23,9 @@ from reground.app.cli.console import consoles, listed, say
 from reground.app.cli.flags import Command, ConfigFile, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cluster import pool
-from reground.app.documents import check_searching, close, corpus_retriever, reranked
+from reground.app.documents import check_searching, corpus_retriever, reranked
 from reground.app.options import Benchmark, Data, Documents, Fresh, field_names
-from reground.core.concurrency import in_daemon
+from reground.core.concurrency import close, in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Pages
 from reground.evaluation.compare import Cell, Configured

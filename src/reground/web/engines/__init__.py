@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reground.core.concurrency import in_daemon
+from reground.core.concurrency import close, in_daemon
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.files import files_fingerprint
 from reground.core.http import Clock
@@ -130,9 +130,7 @@ class Fallback:
     async def aclose(self) -> None:
         """Close the connections of all engines."""
         for each in self._engines:
-            close = getattr(each, "aclose", None)
-            if close is not None:
-                await close()
+            await close(each)
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results of the first engine that answers."""
