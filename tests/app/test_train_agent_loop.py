@@ -16,7 +16,7 @@ from reground.app.cli import train_agent as loops
 from reground.app.cli.train_agent import AgentLoop
 from reground.core.errors import ConfigurationError
 from reground.core.trajectory import Failure
-from reground.evaluation.results import Record, RunConfig, Summary, open_run, summarise
+from reground.evaluation.results import Record, RunConfig, Summary, open_run, summarise, write_stored
 from reground.models.options import ModelOptions, Price
 from tests.app.test_train_agent_cli import given  # noqa: F401  a fixture
 from tests.evaluation.fakes import SumTask
@@ -85,7 +85,7 @@ class Runs:
         with open_run(out / "grown", config) as folder:
             folder.trajectories.touch()
             folder.scores.touch()
-            folder.write_summary(summary)
+            write_stored(folder.path / "summary.json", summary)
         return summary
 
 

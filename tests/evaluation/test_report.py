@@ -14,7 +14,7 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Usage
 from reground.core.trajectory import Failure
 from reground.evaluation.report import Table, as_data, as_markdown, build_reports, write_report
-from reground.evaluation.results import Record, RunConfig, Stage, open_run, summarise
+from reground.evaluation.results import Record, RunConfig, Stage, open_run, summarise, write_stored
 from reground.evaluation.task import Score
 from reground.evaluation.tasks.longform import METRIC
 
@@ -64,7 +64,7 @@ def store(path: Path, config: RunConfig, records: list[Record], *, expected: int
     with open_run(path, config) as folder:
         for record in records:
             folder.append_record(record)
-        folder.write_summary(summarise(config, records, expected=expected))
+        write_stored(folder.path / "summary.json", summarise(config, records, expected=expected))
 
 
 def test_the_tables_hold_means_intervals_differences_and_cost(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from reground.core.answers import Citation, Sentence
 from reground.core.run import Run, solve
 from reground.core.trajectory import Candidate, ChooseStep, Failure, NoteStep, Pair, ScoreStep, Step, Trajectory
-from reground.evaluation.results import Record, RunConfig, RunFolder, open_run, summarise
+from reground.evaluation.results import Record, RunConfig, RunFolder, open_run, summarise, write_stored
 from reground.evaluation.task import Score
 from tests.methods.helpers import PASSAGES
 from tests.methods.test_rat import QUESTION, rat
@@ -104,5 +104,5 @@ async def run_folder(path: Path, method: str = "rat", *, questions: int = 3, fin
             records.append(record(each, values[n % 3], "as the judge said"))
             folder.append_record(records[-1])
         if finished:
-            folder.write_summary(summarise(folder.config, records, expected=len(records)))
+            write_stored(folder.path / "summary.json", summarise(folder.config, records, expected=len(records)))
     return folder

@@ -242,10 +242,6 @@ class RunFolder:
             records = [record for key, record in self.records().items() if key not in ids]
             replace_lines(self.scores, (with_sum(record.model_dump_json()) for record in records))
 
-    def write_summary(self, summary: Summary) -> None:
-        """Replace summary.json."""
-        write_stored(self.path / "summary.json", summary)
-
     def summary(self) -> Summary | None:
         """The content of summary.json, or None."""
         return read_stored(self.path / "summary.json", Summary)

@@ -36,7 +36,16 @@ from reground.core.run import Event, Method, Run, Solved, solve
 from reground.core.trajectory import BEFORE_CHECKS, GenerateStep, NoteStep, Trajectory
 from reground.core.user_code import awaited, origin, place_of
 from reground.evaluation.questions import Questions, select
-from reground.evaluation.results import Record, RunConfig, RunFolder, Summary, open_run, stages_of, summarise
+from reground.evaluation.results import (
+    Record,
+    RunConfig,
+    RunFolder,
+    Summary,
+    open_run,
+    stages_of,
+    summarise,
+    write_stored,
+)
 from reground.evaluation.task import Example, Score, Task, answer_of, hidden_documents
 from reground.support.check import compared, states
 
@@ -296,7 +305,7 @@ async def evaluate(
             journal.close()
             records = list(session.records.values())
             summary = summarise(folder.config, records, expected=len(jobs))
-            folder.write_summary(summary)
+            write_stored(out / "summary.json", summary)
         return RunResult(out, folder.config, records, summary, folder.notices)
 
 
