@@ -340,7 +340,8 @@ def open_proposals(path: Path, *, fresh: bool = False) -> Iterator[tuple[Path, W
     journal, sums = work / "journal.sqlite", work / "written"
     if path.is_dir():
         raise ConfigurationError(f"{path} is a folder: give a file with --out")
-    if path.exists() and not (sums.exists() and _sum(path.read_bytes()) in sums.read_text(errors="replace")):
+    written = sums.read_text(errors="replace") if sums.exists() else ""
+    if path.exists() and sha256(path.read_bytes()).hexdigest() not in written:
         what = f"{path} was edited, or is not of this command"
         raise ConfigurationError(f"{what}: give another --out, so that nothing is lost")
 
@@ -348,7 +349,7 @@ def open_proposals(path: Path, *, fresh: bool = False) -> Iterator[tuple[Path, W
         lines = [f"{json.dumps(each.model_dump(mode='json'), ensure_ascii=False)}\n".encode() for each in proposals]
         old = [path.read_bytes()] if path.exists() else []
         # The old sum stays until the new file is there: the process may end between the two.
-        replace_lines(sums, [f"{_sum(each)}\n".encode() for each in (*old, b"".join(lines))])
+        replace_lines(sums, [f"{sha256(each).hexdigest()}\n".encode() for each in (*old, b"".join(lines))])
         replace_lines(path, lines)
 
     work.mkdir(parents=True, exist_ok=True)
@@ -356,7 +357,3 @@ def open_proposals(path: Path, *, fresh: bool = False) -> Iterator[tuple[Path, W
         for each in work.glob("journal.sqlite*") if fresh else ():
             each.unlink()
         yield journal, write
-
-
-def _sum(data: bytes) -> str:
-    return sha256(data).hexdigest()

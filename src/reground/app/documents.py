@@ -23,7 +23,7 @@ from reground.core.concurrency import close, in_daemon
 from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_you_mean
 from reground.core.evidence import Passage, Retriever
 from reground.core.files import expanded, indexes_dir, replace_lines
-from reground.core.user_code import called, check_parts, load_file, plugged
+from reground.core.user_code import called, check_parts, entries, load_file
 from reground.retrieval.documents import Scan, read_documents, scan, written
 from reground.retrieval.encodings import decode
 from reground.retrieval.filters import ALL, Globs
@@ -353,7 +353,7 @@ def own_retriever(spec: str) -> Retriever:
         retriever: Any = getattr(load_file(expanded(Path(name)), "retriever"), argument or "RETRIEVER", None)
         retriever = called(retriever) if inspect.isclass(retriever) or inspect.isroutine(retriever) else retriever
     else:
-        plugins = plugged(RETRIEVERS)
+        plugins = entries({}, RETRIEVERS)
         if name not in plugins:
             hint = did_you_mean(name, plugins) if plugins else "no plug-in brings one; give FILE.py:NAME"
             raise ConfigurationError(f"no retriever is called {name!r}; {hint}")

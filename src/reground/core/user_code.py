@@ -150,9 +150,5 @@ class Entry:
 def entries(table: Mapping[str, str], group: str) -> dict[str, Entry]:
     """What a package's table and the entry points of a group name, in alphabetical order; an entry point wins."""
     own = {name: Entry(name, *place.split(":")) for name, place in table.items()}
-    return dict(sorted((own | plugged(group)).items()))
-
-
-def plugged(group: str) -> dict[str, Entry]:
-    """What installed packages add to a group of entry points, by name. Each names a module."""
-    return {point.name: Entry(point.name, point.value) for point in entry_points(group=group)}
+    plugged = {point.name: Entry(point.name, point.value) for point in entry_points(group=group)}
+    return dict(sorted((own | plugged).items()))

@@ -117,11 +117,6 @@ def usual(method: Method, question: str = _QUESTION) -> Usage:
         return thread.submit(lambda: asyncio.run(run())).result()
 
 
-def cost(method: Method) -> int:
-    """The usual prompt and completion tokens of a question."""
-    return usual(method).tokens
-
-
 def sizes(method: Method, *, keep: Iterable[str] = ()) -> list[Method]:
     """The method as it is, and its other sizes, smallest first, each once.
 
@@ -143,8 +138,8 @@ def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> M
     if tokens is None:
         return method
     own, *others = sizes(method, keep=keep)
-    fits = [(price, size) for size in others if (price := cost(size)) <= tokens]
-    return max([(cost(own), own), *fits], key=lambda each: each[0])[1]
+    fits = [(price, size) for size in others if (price := usual(size).tokens) <= tokens]
+    return max([(usual(own).tokens, own), *fits], key=lambda each: each[0])[1]
 
 
 Pricing = Callable[[int, int, int], float]
