@@ -12,8 +12,8 @@ import pytest
 from reground.core.answers import PHRASE
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
-from reground.core.run import Run, solve
-from reground.evaluation.scaling import PASSAGE_WORDS, cost, scaled, sizes
+from reground.core.run import Method, Run, solve
+from reground.evaluation.scaling import PASSAGE_WORDS, scaled, sizes, usual
 from reground.methods.baselines import DOCUMENTS, RAG, Direct
 from reground.methods.rar import RaR
 from reground.methods.rat import RAT
@@ -27,6 +27,10 @@ EMPTY = ScriptedRetriever([])
 
 def rag(**settings: object) -> RAG:
     return RAG(model=SILENT, retriever=EMPTY, form=PHRASE, **settings)  # type: ignore[arg-type]
+
+
+def cost(method: Method) -> int:
+    return usual(method).tokens
 
 
 def test_a_dry_run_calls_nobody_and_counts_prompts_and_usual_replies() -> None:

@@ -120,7 +120,7 @@ class IndexRetriever:
     def passages(self) -> list[Passage]:
         """Every passage, in the order of their ids. Blocks. Raises IndexRefused."""
         with storage.refusing("the index does not say what it is made of"):
-            keys = [key for key, *_ in storage.known_of(self.ledger)]
+            keys = [key for key, *_ in storage.metadata_of(self.ledger)]
         return sorted((piece for key in keys for piece in self._pieces(key)), key=lambda piece: piece.id)
 
     def _pieces(self, key: int) -> list[Passage]:
