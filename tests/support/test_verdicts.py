@@ -66,7 +66,7 @@ DENIED = ["Dogs are allowed on the quay.", "The berth fee is not 38 crowns a nig
         ("The quay of Alderby was opened by Hanna Voss on 3 June 1902.", ("1902-06-03", "1902-05-03")),
         ("The quay of Alderby was opened by Jon Aker on 3 May 1902.", ("Jon Aker", "Hanna Voss")),
         ("At most 12 months can be booked at the quay.", ("months", "weeks")),
-        ("At the quay at most ten weeks can be booked.", ("10", "12")),
+        ("At the quay at most forty weeks can be booked.", ("40", "12")),
         ("The load of the crane South is 740 kg.", ("740", "990 kg")),
         ("The season ends on 31 May.", ("May", "March")),
         ("| Crane | Load |\n|---|---|\n| North | 990 kg |", ("990", "740 kg")),

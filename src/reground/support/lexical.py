@@ -129,10 +129,16 @@ _CODE_NAME, _CODE_NUMBER = re.compile(rf"\A(?:{_NAME_WORD})"), re.compile(rf"\A(
 _ONE = re.compile(rf"\A(?:{_NAME_WORD}|{_NUMBER_WORD})")
 """One name or number, although it has signs or capitals inside."""
 _WORD = re.compile(rf"{_NUMBER_WORD}|{_NAME_WORD}|\w++")
-_COUNTS = [
-    *("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"),
-]
+_COUNTS = {
+    word: number
+    for words in (
+        "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+        "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety",
+        "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn "
+        "achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig",
+    )
+    for word, number in zip(words.split(), (*range(2, 21), *range(30, 100, 10)), strict=True)
+}
 _COUNT = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u2009\u202f](?=\d{3}(?!\d))|(?:(?<=\b\d)|(?<=\b\d\d)) (?=\d{3}\b)")
@@ -615,7 +621,7 @@ class Lexical:
             text = date.sub(_iso, text)
         text = _MAY.sub(_MONTH_OF_MAY, text)  # which is no "may"
         text = _WHOLE.sub(r"\1", _DECIMAL.sub(".", text.replace("%", " percent ")))
-        text = _COUNT.sub(lambda count: str(_COUNTS.index(count[0].lower()) % 11 + 2), text)
+        text = _COUNT.sub(lambda count: str(_COUNTS[count[0].lower()]), text)
         return languages.with_digits(_SCALED.sub(_written_out, self._grouped.sub("", text)))
 
 

@@ -256,14 +256,13 @@ def show_line(console: Console, number: int, trajectory: Trajectory, about: str 
     cost = f"{plural(usage.calls, 'call')}, {human_tokens(usage.tokens)} tokens"
     cost += f", {human_usd(usage.usd)}" if usage.usd else ""
     end = trajectory.failure.message if trajectory.failure else trajectory.answer.text if trajectory.answer else ""
-    style = "red" if trajectory.failure else ""
     console.print(
         Text.assemble(
             (f"{number:4} {trajectory.id} ", "dim"),
             (f"{trajectory.method:16} ", "bold"),
             plain(short(trajectory.question, 60)),
             "  ",
-            plain(short(end, 60), style or "green"),
+            plain(short(end, 60), "red" if trajectory.failure else "green"),
             (f"  {cost}{about}", "dim"),
         ),
         soft_wrap=True,

@@ -79,8 +79,7 @@ def evaluate(options: Evaluate, quiet: Quiet = False, config: ConfigFile = None)
     """
     check_task(options)
     (cell,) = cells_of([method(options.method).name], [options.budget.tokens])
-    out = options.out or Path("runs") / slug(options.task, cell.label, options.model)
-    go(Job(options, [cell], out, quiet=quiet))
+    go(Job(options, [cell], options.out or Path("runs") / slug(options.task, cell.label, options.model), quiet=quiet))
 
 
 def check_task(options: Measuring) -> None:

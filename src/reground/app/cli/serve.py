@@ -42,10 +42,9 @@ def serve(
         say(new_key(path, new_key_name))
         note(f"shown this once; its hash is in {path}, and without its line there the key ends")
         return
-    keys = checked_keys(options)
     # a line for each request, and why one failed
     logging.getLogger("reground.serve").setLevel(logging.WARNING if quiet else logging.INFO)
-    asyncio.run(_serve(options, keys, quiet=quiet))
+    asyncio.run(_serve(options, checked_keys(options), quiet=quiet))
 
 
 async def _serve(options: Serve, keys: Keys | None, *, quiet: bool) -> None:
