@@ -193,10 +193,8 @@ def _show_mended(mended: Mending, result: CheckResult, *, is_printed: bool, quie
     for part in mended.parts:
         if part.outcome != Outcome.KEPT or part.why:
             changed = corrected(part.before.text.strip(), part.text.strip())
-            tell(
-                notes,
-                Text.assemble((f"{part.outcome}: ", f"bold {_STYLES.get(part.before.verdict, 'yellow')}"), changed),
-            )
+            style = f"bold {_STYLES.get(part.before.verdict, 'yellow')}"
+            tell(notes, Text.assemble((f"{part.outcome}: ", style), changed))
             for quote in part.source:
                 tell(notes, plain(f"“{quote.quote}”", "dim"), 4)
                 show_source(notes, quote, result.corpus, (), 4)

@@ -170,8 +170,7 @@ class JsonSchema:
             value = from_json(text, allow_inf_nan=False)
             self._validator.validate_json(text)
         except ValueError as error:
-            why = first_fault(error) if isinstance(error, ValidationError) else error
-            raise ParseError(f"{why}.") from None
+            raise ParseError(f"{first_fault(error) if isinstance(error, ValidationError) else error}.") from None
         return to_json(value).decode()
 
     def _core(self, part: Any, depth: int) -> Any:

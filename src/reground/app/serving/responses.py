@@ -228,11 +228,10 @@ class ChatReply:
             **self._annotations(content),
             **self._reasoning(reasoning),
         }
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason(result)}
         return {
             **self._head,
             "object": "chat.completion",
-            "choices": [choice],
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason(result)}],
             "usage": self._usage(result),
             "reground": _report(result, content),
         }
