@@ -95,6 +95,12 @@ def test_the_same_command_pays_for_nothing_and_more_are_added(server: MockOpenAI
     assert len(server.received) - asked == 4
 
 
+def test_an_index_has_the_same_passages_as_its_documents(server: MockOpenAI) -> None:
+    assert run(["index", "docs", "--out", "docs.idx", "-q"]) == run(COMMAND) == 0
+    assert run([*COMMAND, "--corpus", "docs.idx", "--out", "more.jsonl"]) == 0
+    assert lines("more.jsonl") == lines()
+
+
 def test_a_budget_ends_it_and_a_larger_one_goes_on(server: MockOpenAI, capfd) -> None:
     assert run([*COMMAND, "--budget-calls", "5"]) == 0
     assert "the calls budget ended it" in capfd.readouterr().out
