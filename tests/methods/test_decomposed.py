@@ -10,7 +10,7 @@ from reground.core.run import Run, solve
 from reground.core.trajectory import GenerateStep
 from reground.methods.baselines import RAG
 from reground.methods.decomposed import Decomposed, read_parts, references
-from reground.methods.shared.prompts import worked
+from reground.methods.shared.prompts import examples_of
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Say, by_job, effects, notes, prompts, queries
@@ -63,11 +63,11 @@ async def test_a_question_that_is_not_divided_is_read_as_rag_reads_it(said: str)
 
 
 async def test_examples_are_earlier_turns_and_short_answers_have_some_at_the_end_too() -> None:
-    for form, shown in ((PHRASE, len(worked("decomposed")["concluded"])), (TEXT, 0), (NUMBER, 0)):
+    for form, shown in ((PHRASE, len(examples_of("decomposed")["concluded"])), (TEXT, 0), (NUMBER, 0)):
         run = Run()
         await decomposed(model(CHAIN), form).solve(QUESTION, run)
         calls = {step.name: step.messages for step in run.steps if isinstance(step, GenerateStep)}
-        assert len(calls["divide"]) == 2 * len(worked("decomposed")["divided"]) + 2
+        assert len(calls["divide"]) == 2 * len(examples_of("decomposed")["divided"]) + 2
         assert len(calls["answer"]) == 2 * shown + 2
         assert calls["answer"][0].role == "system"
 
@@ -110,7 +110,7 @@ def test_parts_refer_only_to_earlier_ones(reply: str) -> None:
 
 
 def test_the_examples_divide_as_they_are_read() -> None:
-    for each in worked("decomposed")["divided"]:
+    for each in examples_of("decomposed")["divided"]:
         assert read_parts(each.answer) == each.answer.splitlines(), each.question
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reground.core.answers import Answer, Citation, Sentence
-from reground.retrieval.quotes import Places, located
+from reground.retrieval.quotes import Places, locate
 from reground.retrieval.reading.result import MOST_ROWS, Table, Text
 from tests.retrieval.corpora import write
 from tests.retrieval.files import docx, epub, notebook, open_document, paragraph, pdf, pptx, table, xlsx
@@ -127,7 +127,7 @@ def test_a_quote_has_its_place(
     answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(cited,)),))
     (tmp_path / "docs").mkdir()
     write(tmp_path / "docs", {name: content})
-    ((found,),) = (sentence.supports for sentence in located(answer, tmp_path / "docs").sentences)
+    ((found,),) = (sentence.supports for sentence in locate(answer, tmp_path / "docs").sentences)
     assert found == cited.model_copy(update={"fragment": None, **where})
 
 
@@ -135,7 +135,7 @@ def test_a_quote_has_its_place(
 def test_what_is_no_file_has_no_place(url: str, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     cited = Citation(marker=1, passage_id=url, url=url, quote="It is long.")
-    assert located(Answer(text="Long.", quoted=(cited,)), tmp_path).quoted == (cited,)
+    assert locate(Answer(text="Long.", quoted=(cited,)), tmp_path).quoted == (cited,)
 
 
 def test_of_too_many_places_the_last_are_not_told() -> None:

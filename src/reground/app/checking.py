@@ -25,7 +25,7 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.language import storable_text
 from reground.core.run import Observer, Run
-from reground.retrieval.quotes import located
+from reground.retrieval.quotes import locate
 from reground.retrieval.settings import Skipped
 from reground.support.check import CANDIDATES
 from reground.support.verdicts import Checked, Verdict, verdicts
@@ -171,7 +171,7 @@ async def checked(
     )
     if folder is not None:
         answer = Answer(text="", sentences=tuple(Sentence(text="", supports=each.evidence) for each in sentences))
-        places = (await in_daemon(partial(located, answer, folder), name="places")).sentences
+        places = (await in_daemon(partial(locate, answer, folder), name="places")).sentences
         sentences = [replace(each, evidence=at.supports) for each, at in zip(sentences, places, strict=True)]
     skipped = tuple(skipped for report in session.reports.get(name, ()) for skipped in report.skipped)
     return CheckResult(text, tuple(sentences), question, folder, skipped)

@@ -25,7 +25,7 @@ from reground.critics.prompted import NEUTRAL, PromptedCritic, Prompts
 from reground.critics.scorers import SCALE
 from reground.retrieval import judges
 from reground.retrieval.embedders import Embedder, create_embedder
-from reground.retrieval.quotes import located
+from reground.retrieval.quotes import locate
 from reground.support.check import CANDIDATES, checked, compared, states
 
 LEAST_PROBABILITY = 0.5
@@ -193,7 +193,7 @@ async def with_support(
         except RegroundError as error:
             raise ConfigurationError(f"--support {spec}: {error}. {advice}") from error
     if folder is not None:
-        answer = await in_daemon(partial(located, answer, folder), name="places")
+        answer = await in_daemon(partial(locate, answer, folder), name="places")
     spent = {"steps": run.steps, "usage": run.usage, "seconds": run.meter.elapsed} if check is not None else {}
     return replace(solved, trajectory=trajectory.model_copy(update={"answer": answer, **spent}))
 

@@ -95,10 +95,10 @@ class _Adapting(Solving[ChainOfKnowledge]):
         config, form = self.config, self.config.form
         drafts, _ = split_draft(self.evidence.checked(chain, self.run, form), form, most=config.max_steps)
         spans = [self.run.span("rationale", step=number) for number in range(1, len(drafts) + 1)]
-        looked_up = await gather(*map(self._look_up, drafts, spans))
+        lookups = await gather(*map(self._look_up, drafts, spans))
         thoughts = [
             Thought(text=draft, draft=draft, query=query, citations=tuple(self.evidence.add(passages)))
-            for draft, (query, passages) in zip(drafts, looked_up, strict=True)
+            for draft, (query, passages) in zip(drafts, lookups, strict=True)
         ]
 
         def concluding() -> str:

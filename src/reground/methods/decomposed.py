@@ -18,7 +18,7 @@ from reground.core.language import Message
 from reground.core.run import Run
 from reground.methods.baselines import RAG
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
-from reground.methods.shared.prompts import CAVEAT, Templates, conversation, ending, render, worked
+from reground.methods.shared.prompts import CAVEAT, Templates, conversation, ending, examples_of, render
 from reground.methods.shared.settings import Positive, Retrieving
 from reground.methods.shared.steps import squeezed
 
@@ -114,7 +114,7 @@ class Decomposed(Retrieving):
 
     async def _divide(self, question: str, run: Run) -> list[str]:
         """The parts; a single one is the question, in words that may say less."""
-        examples = [(each.question, each.answer) for each in worked("decomposed")["divided"]]
+        examples = [(each.question, each.answer) for each in examples_of("decomposed")["divided"]]
         turns = conversation(examples, question, system=self.prompts.divide)
         sampling = self.sampling(self.most * self.part_tokens)
         reply = await run.ask(self.model, turns, name="divide", sampling=sampling)
@@ -135,7 +135,7 @@ class Decomposed(Retrieving):
             sources = "" if self.form.bare else "".join(f" [{marker}]" for marker in note.citations)
             lines.append(f"{note.query} {note.text}{sources}")
         template = self.prompts.notes
-        shots = worked("decomposed")["concluded"] if self.form.name == "phrase" else ()
+        shots = examples_of("decomposed")["concluded"] if self.form.name == "phrase" else ()
         examples = [(render(template, notes=each.reasoning, question=each.question), each.answer) for each in shots]
         request = render(template, notes="\n".join(lines), question=question)
         return conversation(examples, request, system=render(self.prompts.conclude, form=ending(self.form)))

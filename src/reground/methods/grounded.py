@@ -159,8 +159,8 @@ class Grounded(Retrieving):
         return self.brief and self.form.name in ("text", "phrase")
 
     def _short(self, text: str) -> str:
-        """What two replies are compared by: their short answers, or all of them in a form that has none. The numbers
-        behind a brief one do not count."""
+        """The key by which replies are compared: the short answer, or the whole reply in a form that has none. The
+        numbers behind a brief one do not count."""
         form = PHRASE if self._writes_phrase else self.form
         return squeezed(form.extract(text) if form.final_pass else text)
 

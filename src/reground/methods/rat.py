@@ -16,7 +16,7 @@ from reground.core.evidence import Passage
 from reground.core.language import LEAST_REPLY, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
-from reground.methods.shared.prompts import CAVEAT, MAY_STAY, Templates, concluded, layout, render, style
+from reground.methods.shared.prompts import CAVEAT, MAY_STAY, Templates, conclusion, layout, render, style
 from reground.methods.shared.revision import DELETED, RevisingDraft, SolvingDraft, with_lost
 from reground.methods.shared.settings import require
 from reground.methods.shared.steps import join_steps, split_steps
@@ -204,7 +204,7 @@ class _Solving(SolvingDraft[RAT]):
         return self.config.form.final_pass or self.config.form.outlined
 
     def _final_prompt(self) -> str:
-        form = concluded(self.config.form)
+        form = conclusion(self.config.form)
         return render(self.config.prompts.answer, question=self.question, text=join_steps(self.parts), form=form)
 
     def _propose(self, parts: Sequence[str]) -> Answer:

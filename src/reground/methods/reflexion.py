@@ -133,9 +133,9 @@ class Reflexion(Settings):
         return text
 
     async def _tests(self, question: str, run: Run) -> list[Program]:
-        """What is run to try a program, whose source is still missing. For PAL the run is the test.
+        """The executions that try a program, still without its source. For PAL the run is the test.
 
-        Without an input there is nothing to try a program on that reads one.
+        A program that reads an input cannot be tried without one.
         """
         if self.form.name == "pal":
             return [self._trial(returns="solution()")]

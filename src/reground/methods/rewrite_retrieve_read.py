@@ -21,7 +21,7 @@ from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.methods.baselines import DOCUMENTS
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import CAVEAT, Templates, ending, general, render, response, worked
+from reground.methods.shared.prompts import CAVEAT, Templates, ending, examples_of, general, render, response
 from reground.methods.shared.settings import NotNegative, Positive, Settings, require
 from reground.text.excerpts import count_words, excerpt, first_words
 from reground.text.queries import parse_queries, says_something
@@ -192,7 +192,7 @@ class RewriteRetrieveRead(Settings):
         own = self.rewrite_demonstrations
         shots = [
             (each.question, f"{each.reasoning}\n{label}: {each.answer}")
-            for each in (worked("rewrites")[name] if own is None else own)
+            for each in (examples_of("rewrites")[name] if own is None else own)
         ]
         return render(template, closing=_closing(self.stop), examples=_examples(shots, self.stop), question=question)
 

@@ -41,8 +41,8 @@ _MOST_REMOVED = 0.01
 _MOVED_AT_ONCE = 10_000
 _ALSO, _DEFINED = "ǂ", "ǁ"  # begin other spellings and stand around defined names: letters of no common language
 _SPELLING, _NAME = 0.4, 2.5
-"""What another spelling counts where the word itself stands in some text, and the name of something in a program where
-it is asked for, which so outweighs its words. A word counts 1."""
+"""The weight of another spelling where the word itself stands in some text, and of a name from a program that the query
+has, which so outweighs its words. A word weighs 1."""
 
 
 def _schema() -> Any:

@@ -101,7 +101,7 @@ def passages_of(document: Document, size: int, overlap: int) -> Iterator[tuple[P
 
 
 class Stopped(BaseException):
-    """What the watcher raised, which a reader would take for an error of its file if it were an ordinary one."""
+    """An error of the watcher. A reader would take an ordinary exception for an error of its file."""
 
     def __init__(self, why: Exception) -> None:
         super().__init__()
@@ -311,7 +311,7 @@ class Build:
                 writer.remove(key)
 
     def tick(self, share: float = 0.0, /) -> None:
-        """Say how far it is, if that was not said just now. `share`: of the present file, where it is known."""
+        """Report the progress, unless it was reported just now. share: of the current file, where it is known."""
         self._share = max(self._share, min(1.0, share))
         if self.watcher is None or time.monotonic() - self._last_tick < _TELL_SECONDS:
             return

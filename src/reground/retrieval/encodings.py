@@ -36,7 +36,7 @@ class Unreadable(DataError):
 
     @classmethod
     def of(cls, error: Exception) -> Unreadable:
-        """What is said of a file whose reading failed in this way."""
+        """The error of a file whose reading failed in this way."""
         if isinstance(error, Unreadable):
             return error
         if isinstance(error, OSError) and error.strerror:

@@ -21,15 +21,15 @@ from unicodedata import normalize
 from reground.core.errors import ConfigurationError
 
 Fields = Mapping[str, Sequence[str]]
-"""What is known of a document, beside its text: one or several values for each name, which is in small letters."""
+"""The metadata of a document: one or several values for each name, which is in lower case."""
 _MOST, _LONGEST, _DEEP = 50, 300, 5
 """Fields of a document, and values of a field; characters of a value; records in each other."""
 _UNNAMED = re.compile(r"""[\s()":<>!=]++""")
-"""What the name of a field in a filter does not have: "Last Modified" is asked for as last_modified."""
+"""Characters that no field has in a filter: "Last Modified" is written last_modified."""
 
 
 def fields_of(metadata: Mapping[str, object], depth: int = 0) -> dict[str, list[str]]:
-    """The texts, numbers and dates among what a file says of itself, alone, in lists, or in records as author.name."""
+    """The texts, numbers and dates in a file's metadata, alone, in lists, or in records as author.name."""
     fields: dict[str, list[str]] = {}
     for name, value in islice(metadata.items(), _MOST):
         for each in value[:_MOST] if isinstance(value, list) else [value]:
@@ -179,7 +179,7 @@ class _Reader:
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    """What a field may be called: tag for tags, and the other way round."""
+    """The names that a field may have: tag for tags, and the other way round."""
     return tuple(dict.fromkeys((name, f"{name}s", name.removesuffix("s"), _ALSO.get(name, name))))
 
 

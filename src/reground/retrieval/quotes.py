@@ -29,7 +29,7 @@ _SECTIONS: Mapping[str, Callable[[str, int], Iterable[Heading]]] = {
     "text.read_asciidoc": partial(marked, mark="="),
     "text.read_org": partial(marked, mark="*"),
 }
-"""What finds the headings of texts with lines."""
+"""The functions that find the headings of texts with lines, by reader."""
 
 
 class Places(NamedTuple):
@@ -67,7 +67,7 @@ class Places(NamedTuple):
         return result
 
 
-def located(answer: Answer, corpus: Path) -> Answer:
+def locate(answer: Answer, corpus: Path) -> Answer:
     """The answer with the place of each quote in its file: its line, page, heading, slide, row or cell, where the file
     still holds the quote.
 
@@ -75,15 +75,15 @@ def located(answer: Answer, corpus: Path) -> Answer:
     """
     files: dict[str, Places] = {}
 
-    def locate(quote: Citation) -> Citation:
+    def place(quote: Citation) -> Citation:
         if quote.url is None or "://" in quote.url:
             return quote
         if quote.url not in files:
             files[quote.url] = places(file_of(quote.url, corpus))
         return quote.model_copy(update=files[quote.url].of(quote.quote))
 
-    sentences = (each.model_copy(update={"supports": tuple(map(locate, each.supports))}) for each in answer.sentences)
-    quotes = tuple(map(locate, answer.quoted))
+    sentences = (each.model_copy(update={"supports": tuple(map(place, each.supports))}) for each in answer.sentences)
+    quotes = tuple(map(place, answer.quoted))
     return answer.model_copy(update={"sentences": tuple(sentences), "quoted": quotes})
 
 

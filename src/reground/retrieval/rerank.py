@@ -168,7 +168,7 @@ _BEHIND = 0.001  # how far behind the document that names it a link may bring an
 
 
 class Weights(Value):
-    """What a feature counts. The defaults were fitted to training questions of HotpotQA and PopQA."""
+    """The weights of the features. The defaults were fitted to training questions of HotpotQA and PopQA."""
 
     score: Number = 2.49
     rank: Number = 2.14
@@ -241,7 +241,7 @@ def _weighed(
 
 
 def _beginnings(text: str) -> set[str]:
-    """How the words of a text begin that mean something by themselves: the same in most of their forms."""
+    """The beginnings of a text's content words, which are the same in most of their forms."""
     return {word[:_BEGINNING] for word in normal(text).split() if word not in FUNCTION_WORDS}
 
 

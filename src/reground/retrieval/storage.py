@@ -65,7 +65,7 @@ class EmbedderIdentity(Value):
 
 
 class Manifest(Value):
-    """What an index is. `fingerprint` changes when its passages or its settings do.
+    """The description of an index. `fingerprint` changes when its passages or its settings do.
 
     source: the folder of the corpus. terms: the version of the terms of its words (`IndexSettings.terms`).
     """
@@ -90,7 +90,7 @@ class Manifest(Value):
 
     @property
     def recipe(self) -> object:
-        """What no update changes; the address of the embedder makes no difference."""
+        """The part that no update changes; the address of the embedder makes no difference."""
         weights = None if self.embedder is None else self.embedder.weights
         return {**self.settings, "embedder_url": None}, weights, self.decontaminated, self.terms
 
@@ -166,7 +166,7 @@ def _check_of(file: Path, crc: int | None = None) -> FileCheck:
 
 @contextmanager
 def refusing(message: str) -> Iterator[None]:
-    """What a library trips over in a damaged index as ours; a panic of Rust is a BaseException, so that nobody swallows
+    """Turn a library's errors in a damaged index into ours; a panic of Rust is a BaseException, so that nobody swallows
     it by accident."""
     try:
         yield

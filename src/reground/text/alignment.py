@@ -90,9 +90,9 @@ _MOST = 20_000_000  # pairs of words that are compared; the time grows with thei
 
 
 def changes(before: str, after: str) -> Iterator[tuple[str, str, str]]:
-    """What was taken out, what was put in, and what stays after it. Few words between two changes count as changed.
+    """Triples of removed text, added text, and the unchanged text behind. Few words between changes count as changed.
 
-    Together, what was put in and what stays are the text after. Very long texts are not compared: all is changed.
+    Together, the added and the unchanged texts are the text after. Very long texts are not compared: all is changed.
     """
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     if len(old) * len(new) > _MOST:

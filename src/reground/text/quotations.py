@@ -25,7 +25,7 @@ MOST, _LINES = 20, 20
 """Sentences that a reply may quote, and lines of one quotation."""
 _LEAST, LEAST_BARE = 8, 24
 """Letters of the shortest quotation, with its marks and without: a title, or the answer, is none."""
-_LEFT_OUT = re.compile(r"[\[(]?(?:\.{3,}+|…++)[\])]?|[\"”»」』＂],?\s++[\"“„«「『＂]")
+_ELLIPSIS = re.compile(r"[\[(]?(?:\.{3,}+|…++)[\])]?|[\"”»」』＂],?\s++[\"“„«「『＂]")
 _ASIDE = re.compile(
     r"(?m)^[ \t]*+[#>•*+-]++[ \t]++"  # of a heading, a quotation or an item
     r"|\]\([^()\s]{1,300}\)|\[(?=[^\[\]\n]{1,200}\]\()"  # of a link
@@ -59,7 +59,7 @@ def quotations(text: str) -> tuple[list[str], str]:
 
 
 def _content(text: str) -> str:
-    """What stands in some lines without numbers of passages, and without what is around a quotation."""
+    """The content of some lines, without the numbers of passages and the marks around a quotation."""
     return without_unknown(_LEAD.sub("", text), ())[0].strip(_EDGE)
 
 
@@ -73,7 +73,7 @@ def copied(quotation: str, text: str) -> list[str]:
     text = unicodedata.normalize("NFC", text)
     letters, places = _letters(unbracketed(text))  # as prompts show it
     pieces, at = list[str](), 0
-    for part in _LEFT_OUT.split(unbracketed(unicodedata.normalize("NFC", quotation))):
+    for part in _ELLIPSIS.split(unbracketed(unicodedata.normalize("NFC", quotation))):
         key = _letters(part)[0].strip(_POINTS)
         if key:
             start = _position(key, letters, places, text, at)

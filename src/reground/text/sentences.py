@@ -97,7 +97,7 @@ def names_in(texts: Iterable[str]) -> list[str]:
 
 ENGLISH = "en"
 
-_LOOKED_AT = 4000  # characters
+_SAMPLE = 4000  # characters
 _FEWEST = 2  # words: one may stand in a name
 _LETTERS = (("uk", re.compile(r"[іїєґ]")), ("ru", re.compile(r"[а-яё]")), ("el", re.compile(r"[α-ω]")))
 _WORDS = {
@@ -129,7 +129,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 def likely_language(text: str) -> str:
     """The ISO 639-1 code, "en" where nothing tells. Only the beginning of the text is looked at."""
-    start = text[:_LOOKED_AT].lower()
+    start = text[:_SAMPLE].lower()
     if not start.isascii():
         letters = {code: len(letter.findall(start)) for code, letter in _LETTERS}
         if max(letters["ru"], letters["el"]) > sum(map(len, re.findall(r"[a-z]+", start))):

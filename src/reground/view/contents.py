@@ -75,10 +75,10 @@ class LineFile(Generic[Model]):
         self._file: tuple[int, int] | None = None
 
     def new(self) -> Iterator[tuple[int, int, Model]]:
-        """What the lines hold that were not given before, with their first byte and length.
+        """The contents of the new lines, with their first byte and length.
 
-        A last line without its end is given if it can be read, and otherwise waits. Raises Replaced, and DataError if
-        the file cannot be read.
+        A last line without its end is included if it can be read, and otherwise waits. Raises Replaced, and DataError
+        if the file cannot be read.
         """
         if not self.path.exists():
             if self._file is not None:
@@ -102,7 +102,7 @@ class LineFile(Generic[Model]):
                     self._notices.append(f"{self.path.name}:{self._lines} cannot be read: {why}")
 
     def _parsed(self, line: bytes) -> tuple[Model | None, str]:
-        """What a line holds, or why it cannot be read; a blank one holds nothing."""
+        """The content of a line, or why it cannot be read; a blank one has none."""
         try:
             return (self._kind.model_validate_json(without_sum(line)) if line.strip() else None), ""
         except ValidationError as error:

@@ -31,8 +31,8 @@ from reground.retrieval.reading.result import Circumstances, Read
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TYPES = ("text/", "application/xhtml+xml", "application/xml", "application/pdf", "application/json")
-_RULES_KEPT = 86_400.0  # seconds that a robots.txt holds (RFC 9309, section 2.4)
-_ASKED_AGAIN = 60.0
+_RULES_SECONDS = 86_400.0  # seconds that a robots.txt holds (RFC 9309, section 2.4)
+_RETRY_SECONDS = 60.0
 """Seconds after which a robots.txt that could not be had is asked for again, unless its server names others."""
 
 
@@ -77,7 +77,7 @@ class _Host:
 
 @dataclass
 class _Budget:
-    """What is left of the seconds of a page."""
+    """The seconds that remain for a page."""
 
     seconds: float
 
@@ -171,7 +171,7 @@ class Fetcher:
             try:
                 text, seconds = await self._robots(place.origin() / "robots.txt", budget)
             except (BadBody, ValueError):
-                text, seconds = None, _ASKED_AGAIN
+                text, seconds = None, _RETRY_SECONDS
             host.rules = None if text is None else _parsed(text)
             host.rules_until = self.clock() + seconds
         if host.rules is None:
@@ -182,24 +182,24 @@ class Fetcher:
             raise NotFetched(f"its robots.txt asks for {pause:g} s between two pages")
 
     async def _robots(self, place: URL, budget: _Budget) -> tuple[str | None, float]:
-        """What a robots.txt says, and for how many seconds. Where there is none everything is allowed (no text); where
-        it cannot be had, nothing (None; RFC 9309, sections 2.3.1.3 and 2.3.1.4). Raises BadBody and ValueError."""
+        """The text of a robots.txt, and how many seconds it holds. Where there is none everything is allowed (no text);
+        where it cannot be had, nothing (None; RFC 9309, sections 2.3.1.3 and 2.3.1.4). Raises BadBody, ValueError."""
         for _ in range(self.redirects + 1):
             async with self._get(place, budget) as response:
                 target = _redirect(place, response)
                 if target is None and response.status == 200:
                     content = await read_body(response, MIB, idle=self.idle)
                     # A byte-order mark would hide the first line, and with it the rules that follow.
-                    return content.decode("utf-8-sig", "replace"), _RULES_KEPT
+                    return content.decode("utf-8-sig", "replace"), _RULES_SECONDS
                 if target is None and 400 <= response.status < 500 and response.status != 429:
-                    return "", _RULES_KEPT
+                    return "", _RULES_SECONDS
                 if target is None:
                     wait = retry_after(response.headers)
-                    return None, _ASKED_AGAIN if wait is None else min(wait, _RULES_KEPT)
+                    return None, _RETRY_SECONDS if wait is None else min(wait, _RULES_SECONDS)
                 if target.scheme not in ("http", "https"):
-                    return None, _ASKED_AGAIN
+                    return None, _RETRY_SECONDS
                 place = target
-        return "", _RULES_KEPT  # more redirects than are followed count as no file
+        return "", _RULES_SECONDS  # more redirects than are followed count as no file
 
     @asynccontextmanager
     async def _get(self, place: URL, budget: _Budget) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -347,13 +347,13 @@ articles takes the square of some pages, and hears no tick meanwhile."""
 async def read_page(page: Fetched) -> Read:
     """The title and the text of a page. Raises NotFetched where it has none, or takes too long.
 
-    What still reads it then, or after a cancellation, ends at its next tick, and the program that reads a PDF or a
-    large page with it.
+    A reader that still runs then, or after a cancellation, stops at its next tick, and with it the program that reads
+    a PDF or a large page.
     """
-    given_up = threading.Event()
+    stop = threading.Event()
 
     def tick(share: float = 0.0, /) -> None:
-        if given_up.is_set():
+        if stop.is_set():
             raise TimeoutError
 
     try:
@@ -364,7 +364,7 @@ async def read_page(page: Fetched) -> Read:
     except Exception as error:  # a broken page can make a parser fail in any way
         raise NotFetched(f"it cannot be read ({type(error).__name__})") from None
     finally:
-        given_up.set()
+        stop.set()
     if not read.text.strip():
         raise NotFetched("it holds no text")
     return read

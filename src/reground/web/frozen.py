@@ -109,7 +109,7 @@ class FrozenRetriever:
         self.name = " + ".join(sorted(names)) or "web:nothing"
 
     async def retrieve(self, query: str, /, *, k: int) -> SearchResults:
-        """What the same search found; for another query the closest texts of the snapshot."""
+        """The results of the same search; for another query the closest texts of the snapshot."""
         same = self._searches.get((query, k))
         if same is None:
             return SearchResults(self._closest(query, k))

@@ -150,12 +150,12 @@ def shorten(query: str, letters: int, words: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """What a server says, on one line and without control characters, which would act on a terminal."""
+    """A server's message on one line, without control characters, which would act on a terminal."""
     return " ".join(_CONTROL.sub(" ", text).split())
 
 
 def complaint(data: Any) -> str:
-    """What a provider says in the JSON of an error, in any of the forms that they use; "" if nothing."""
+    """The message in the JSON of a provider's error, in any of the usual forms; "" if there is none."""
     if isinstance(data, str):
         return one_line(data)
     if isinstance(data, list):

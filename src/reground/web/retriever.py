@@ -146,7 +146,7 @@ class WebRetriever:
         return list(allowed.values()), skipped
 
     async def _passage(self, result: WebResult, query: str) -> tuple[Passage | None, list[Skipped]]:
-        """What is read of one result, and why not its page where that is so."""
+        """The passage of one result, and why it is not from its page, if so."""
         if self.mode == "snippets":
             return _snippet(result), []
         try:
@@ -209,6 +209,6 @@ def _part(result: WebResult, page: Passage, text: str, place: int | None = None)
 
 
 def _snippet(result: WebResult) -> Passage | None:
-    """What the engine shows of a page, if it shows anything."""
+    """The engine's snippet of a page, if it has one."""
     text = result.snippet.strip() or (result.content or "").strip()
     return _part(result, Passage(id="", text="", title=result.title), text) if text else None

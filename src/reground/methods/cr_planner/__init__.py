@@ -369,7 +369,7 @@ class CRPlanner(Settings):
             if why is None and fresh == most:
                 break
             fresh += why is None
-            text = shown_document(state, passage, tokens=self.passage_tokens)
+            text = document_text(state, passage, tokens=self.passage_tokens)
             candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
             following = state.after(Observation("DOC", passage.text, passage)) if why is None else None
             offered.append(Option(candidate, following))
@@ -447,24 +447,24 @@ def _fallback(state: State, run: Run) -> list[Option]:
     return []
 
 
-def shown_document(state: State, passage: Passage, *, tokens: int) -> str:
+def document_text(state: State, passage: Passage, *, tokens: int) -> str:
     """A document as a candidate: fenced, cut, and numbered as it would be cited."""
     return fence([passage], markers=[len(state.passages) + 1], tokens=tokens)
 
 
 def judged(parent: State, child: State, *, tokens: int) -> tuple[Kind, Pair]:
-    """Which critic chooses between a parent's children, and what it is shown for this one, in solving and in training.
+    """The critic that chooses between a parent's children, and its input for this one, in solving and in training.
 
     tokens: where documents are cut.
     """
     kind = kind_of(parent)
     last = child.observations[-1]
-    text = last.text if last.passage is None else shown_document(parent, last.passage, tokens=tokens)
+    text = last.text if last.passage is None else document_text(parent, last.passage, tokens=tokens)
     return kind, Pair(context=context(parent, kind, tokens=tokens), candidate=text)
 
 
 def features(candidate: Candidate) -> dict[str, JsonValue]:
-    """What is known of a candidate besides its text, for critics, in solving and in training."""
+    """The features of a candidate besides its text, for critics, in solving and in training."""
     return candidate.data if candidate.logprob is None else {"logprob": candidate.logprob, **candidate.data}
 
 
@@ -637,7 +637,7 @@ def task_kind(form: AnswerForm, *, ranking: bool) -> TaskKind:
 
 
 def last_step(form: AnswerForm, *, ranking: bool) -> str:
-    """How the step that ends the reasoning looks; `complete_answer` detects it."""
+    """The form of the step that ends the reasoning; `complete_answer` detects it."""
     if ranking:
         return "one line that starts with 'Answer:' and holds the best search query for the documents."
     if form.final_pass:

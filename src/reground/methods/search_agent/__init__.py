@@ -53,7 +53,7 @@ from reground.methods.search_agent.actions import (
     results_code,
 )
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import Templates, concluded, conversation, render
+from reground.methods.shared.prompts import Templates, conclusion, conversation, render
 from reground.methods.shared.settings import NotNegative, Positive, Settings, require
 from reground.methods.shared.steps import alike, overlap
 
@@ -655,7 +655,7 @@ class _Agent:
 
     def finishing(self) -> Prompt:
         """The prompt of the short answer for the current state."""
-        answer, form = as_markers(self.draft) or "x" * 4 * ANSWER.usual, concluded(self.config.form)
+        answer, form = as_markers(self.draft) or "x" * 4 * ANSWER.usual, conclusion(self.config.form)
         return render(self.config.prompts.finish, question=self.question, answer=answer, form=form)
 
     def _existing(self, text: str, run: Run, *, ids: list[int] | None = None, plain: bool = True) -> str:

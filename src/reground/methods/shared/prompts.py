@@ -117,7 +117,7 @@ def quoting(form: AnswerForm, *, quote: bool = True) -> str:
     return (first if quote and form.name in CITING else "") + form.instruction
 
 
-def concluded(form: AnswerForm) -> str:
+def conclusion(form: AnswerForm) -> str:
     """How a call that sees the thoughts and no passages states the answer; a long text keeps the thoughts' markers."""
     instruction = "Keep the numbers in square brackets behind the facts that they stand behind."
     return f"{form.short} {instruction}" if form.outlined and form.name in CITING else form.short
@@ -146,7 +146,7 @@ def style(form: AnswerForm) -> str:
 
 
 @cache
-def worked(name: str) -> dict[str, tuple[Demonstration, ...]]:
+def examples_of(name: str) -> dict[str, tuple[Demonstration, ...]]:
     """The worked examples of the file NAME.toml of reground/methods/examples, by their table."""
     file = files("reground.methods").joinpath("examples", f"{name}.toml")
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -159,7 +159,7 @@ def general(form: AnswerForm, *, markers: bool = False) -> tuple[Demonstration, 
     A form without examples of its own is shown phrases, or prose if its thoughts are the answer. markers: whether
     the answers have them, as where passages are read and the form asks for them.
     """
-    tables = worked("demonstrations")
+    tables = examples_of("demonstrations")
     examples = tables.get(form.name, tables["phrase" if form.final_pass else "text"])
     if markers or form.name not in CITING:
         return examples

@@ -32,7 +32,7 @@ _UNCHANGED = re.compile(
 )
 """NO CHANGE, which the prompts ask for, as models spell it out and translate it; one short sentence."""
 DELETED = "DELETE"
-"""What the prompts ask for where nothing of a text is right."""
+"""The reply that prompts ask for where nothing in a text is right."""
 _MARKER = re.compile(r"\[\d[\d, ]*\]|\bpassages?\s+\d+", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
 _SOURCES = re.compile(r"\A\W*+(?:(?:the|none of the|no) )?(?:\w+ )?(?:passages?|documents?|sources?)\b", re.IGNORECASE)
@@ -127,7 +127,7 @@ class Solving(Generic[C]):
         deletions: Collection[str] = (),
         **values: str,
     ) -> str | None:
-        """What the text before becomes; None where it stays because the reply is of no use.
+        """The revision of the text before; None if the reply is of no use and the text stays.
 
         uses: as in `Evidence.fill`. context: more text whose markers the revision may use. deletions: as in `accepted`.
         values: the template's places beside question, passages and cite.

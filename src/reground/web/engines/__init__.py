@@ -36,7 +36,7 @@ RETIRED = {
     "google": "Google closed its Custom Search JSON API to new customers and ends it on 1 January 2027: take serper, "
     "which sells Google's results, or searxng:URL",
 }
-"""What happened to engines that people ask for."""
+"""Engines that are gone but still asked for, and the reason."""
 _log = logging.getLogger(__name__)
 
 
