@@ -98,7 +98,7 @@ def test_a_conversation_is_taken_up(piped, server):
         written.write('{"kind":"question","te')
     code, out, err = piped([*talk, "--resume"], FOLLOW_UP, "/quit", FIRST)
     assert (code, "talk.jsonl.damaged" in err) == (0, True)
-    assert "taken up after 1 questions; the last: When was Charles Bridge finished?" in err
+    assert "taken up after 1 question; the last: When was Charles Bridge finished?" in err
     assert "asked: Who built Charles Bridge?" in out
     assert "Petr Parler built it" in out
     assert kinds(Path("talk.jsonl")) == ["question", "answer"] * 2
@@ -266,7 +266,7 @@ def test_nothing_is_lost_to_kill_9_and_the_question_goes_on(terminal, server):
     assert kinds() == ["question", "answer", "question"]
     paid = len(server.received)
     again = terminal("--resume")
-    again.waits_for("taken up after 1 questions")
+    again.waits_for("taken up after 1 question")
     again.waits_for(f"going on with: {FOLLOW_UP}")
     again.waits_for("Petr Parler built it [1].")
     again.asks("/quit")

@@ -125,7 +125,7 @@ def test_the_same_command_again_pays_for_nothing(server: Server, data: Path, cap
 def test_failed_questions_give_exit_code_3_and_can_be_retried(server: Server, data: Path, capfd) -> None:
     server.down = "book 3"
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 3
-    assert "1 questions failed" in capfd.readouterr().err
+    assert "1 question failed" in capfd.readouterr().err
     server.down = None
     asked = len(server.received)
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 3

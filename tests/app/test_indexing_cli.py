@@ -131,7 +131,7 @@ def test_a_report_lists_every_file_and_keeps_the_index_of_ask(home: Path, capsys
 def test_brackets_in_the_name_of_an_index_are_printed(home: Path, capsys) -> None:
     for name in ("notes [old].idx", "notes [", "[/]"):
         assert run(["index", "docs", "--out", name]) == 0
-        assert f"1 documents in {name} (1 documents read" in " ".join(capsys.readouterr().out.split())
+        assert f"1 document in {name} (1 document read" in " ".join(capsys.readouterr().out.split())
 
 
 def test_ask_takes_the_language_of_the_documents(home: Path, capsys) -> None:
@@ -190,7 +190,7 @@ def test_a_reader_that_is_missing_costs_its_files_and_no_more(home: Path, capsys
     assert (
         "not read: page.html (cannot be read: ImportError: lxml.html.clean is now a separate project Install it" in said
     )
-    assert "1 passages from 1 documents" in said
+    assert "1 passage from 1 document" in said
     assert run(["index", "docs", "--out", "docs.idx"]) == 0  # mended, though the file is as it was
     assert "2 passages from 2 documents" in " ".join(capsys.readouterr().out.split())
 

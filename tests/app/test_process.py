@@ -175,7 +175,7 @@ cli.main(["index", "docs", "--out", "idx"])
 def test_ctrl_c_at_the_end(moment, code, tmp_path):
     done = indexing(ENDING, moment, tmp_path)
     assert (done.returncode, done.stderr) == (code, INTERRUPTED if code else "")
-    assert "1 passages from 1 documents" in done.stdout
+    assert "1 passage from 1 document" in done.stdout
 
 
 # A disk that is full or read-only: one clear line, the right exit code, and nothing that was recorded is lost.

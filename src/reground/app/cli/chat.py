@@ -16,7 +16,7 @@ from typing import Literal
 import typer
 
 from reground.app.cli.ask import is_model_named, other_models_offered
-from reground.app.cli.console import consoles, json_text, note, say
+from reground.app.cli.console import consoles, json_text, note, plural, say
 from reground.app.cli.display import plain, show_answer_text, show_read, show_support
 from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress, opened
@@ -142,7 +142,7 @@ class _Talk:
     def _taken_up(self) -> Iterator[str]:
         """Say what was kept; gives the question that the end of the process cut short, if there is one."""
         if turns := self._turns():
-            self._remark(f"taken up after {len(turns) // 2} questions; the last: {turns[-2].content}")
+            self._remark(f"taken up after {plural(len(turns) // 2, 'question')}; the last: {turns[-2].content}")
             self._remark(turns[-1].content)
         if self.lines and self.lines[-1].kind == "question":
             self._remark(f"going on with: {self.lines[-1].text}")

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from reground.app.benchmark import Bench, setup_of
 from reground.app.catalogue import method
-from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, print_tables, say
+from reground.app.cli.console import consoles, human_time, human_tokens, note, plural, print_json, print_tables, say
 from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cluster.pool import opened_bench
@@ -133,10 +133,10 @@ def tell_what_failed(result: CompareResult) -> bool:
         note(f"{refusal.cell.label} was not run: {refusal.why}")
     failed = sum(run.summary.failed for run in result.runs.values())
     if failed:
-        note(f"{failed} questions failed and are not in the means: --retry-failed runs them again")
+        note(f"{plural(failed, 'question')} failed, and the means are of the others: --retry-failed runs them again")
     unscored = [record.scoring for run in result.runs.values() for record in run.records if record.scoring is not None]
     if unscored:
-        note(f"{len(unscored)} answers could not be scored; the same command tries it again: {unscored[0]}")
+        note(f"{plural(len(unscored), 'answer')} could not be scored; the same command tries it again: {unscored[0]}")
     return not failed and not unscored and not result.refused
 
 

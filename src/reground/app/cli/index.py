@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from reground.app.cli.console import consoles, print_json
+from reground.app.cli.console import consoles, plural, print_json
 from reground.app.cli.display import plain
 from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress
@@ -87,9 +87,9 @@ def _settings(options: Index) -> tuple[IndexSettings, Path]:
 def _show(report: IndexReport, *, whole: bool) -> None:
     """Print what was indexed, and what was not read: every file with its reason, or only their number."""
     lines = [
-        (f"{report.passages} passages from {report.documents} documents in {report.path}", ""),
+        (f"{plural(report.passages, 'passage')} from {plural(report.documents, 'document')} in {report.path}", ""),
         (
-            f"({report.read} documents read, {report.kept} unchanged, {report.removed} removed, "
+            f"({plural(report.read, 'document')} read, {report.kept} unchanged, {report.removed} removed, "
             f"{report.seconds:.1f} s, at most {report.memory / 1e6:.0f} MB of memory)",
             "dim",
         ),

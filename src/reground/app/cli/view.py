@@ -7,7 +7,7 @@ import webbrowser
 from functools import partial
 from typing import TYPE_CHECKING
 
-from reground.app.cli.console import consoles, note
+from reground.app.cli.console import consoles, note, plural
 from reground.app.cli.flags import flattened
 from reground.app.options import View
 from reground.core.concurrency import in_daemon
@@ -36,7 +36,7 @@ def view(options: View) -> None:
     out = expanded(options.export)
     with consoles()[1].status(f"writing {out}"):
         replace_lines(out, exported(contents))
-    note(f"{len(contents)} questions in {out} ({out.stat().st_size / 1e6:.1f} MB); it opens without a server")
+    note(f"{plural(len(contents), 'question')} in {out} ({out.stat().st_size / 1e6:.1f} MB); it opens without a server")
 
 
 async def _serve(app: web.Application, options: View) -> None:
