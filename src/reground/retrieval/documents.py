@@ -264,7 +264,7 @@ def check_size(size: int, format_: Format) -> None:
         raise Unreadable(why, kind="large")
 
 
-_LONGEST_TITLE = 300
+_LONGEST_TITLE, _LONGEST_ID = 300, 200  # characters
 _LONGEST_LINE = 64 << 20
 PASSING = (OSError, ImportError, MemoryError)  # these lie outside of a file and may be gone next time
 
@@ -326,7 +326,7 @@ def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Do
     with file.path.open("rb") as lines:
         for key, read in mailbox(lines, around):
             around.tick(_share(lines, file))
-            id_ = f"{file.name}/{key[:200]}"
+            id_ = f"{file.name}/{key[:_LONGEST_ID]}"
             title = _titled(read) or "(no subject)"
             fields = _fields(read.fields, file)
             document = Document(id_, title, read.text, file.name, file.name, read.guessed, fields=fields)
@@ -407,6 +407,7 @@ _PARTS = frozenset(("id", "_id", "title", "text", "content", "contents", "url"))
 """The keys of a record that are the document; others are fields, as are those of `metadata`."""
 _IGNORED_FOLDERS = {"node_modules", "__pycache__"}
 _CORPUS_FILES = {"corpus.jsonl", "corpus.jsonl.gz"}
+_PROGRESS_EVERY = 200  # files and folders
 _DEVICE = ("other", "is a device or a pipe, not a file")
 
 
@@ -440,7 +441,7 @@ def scan(
     files: list[SourceFile] = []
     unread: list[Skipped] = []
     for number, (path, kind, why) in enumerate(_walk(top, excluded, globs) if top.is_dir() else [(top, "file", "")]):
-        if number % 200 == 0:
+        if number % _PROGRESS_EVERY == 0:
             progress(len(files))
         name = written(path.relative_to(root))
         result = _file(path, name) if kind == "file" else Skipped(path=name, why=why, kind=kind) if why else None

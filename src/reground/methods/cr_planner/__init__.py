@@ -423,9 +423,7 @@ class CRPlanner(Settings):
     def _answer_of(self, state: State, text: str, run: Run) -> Answer:
         """A text as the answer, with its citations, and the reasoning as steps."""
         evidence = Evidence()
-        evidence.add(state.passages)
-        markers = range(1, len(evidence.passages) + 1)
-        return evidence.answer(text, run, self.form, sources=markers, steps=thoughts(state))
+        return evidence.answer(text, run, self.form, sources=evidence.add(state.passages), steps=thoughts(state))
 
 
 class Option(NamedTuple):

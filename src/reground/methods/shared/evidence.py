@@ -190,8 +190,7 @@ class Evidence:
         """
         if form.name not in CITING:
             return text
-        names = range(1, len(self.passages) + 1) if markers is None else markers
-        cleaned, unknown = without_unknown(text, names)
+        cleaned, unknown = without_unknown(text, self.all if markers is None else markers)
         is_safe = form.extract(cleaned) == form.extract(text) if form.final_pass else any(map(str.isalnum, cleaned))
         if not unknown or not is_safe:
             return text

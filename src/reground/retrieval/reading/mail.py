@@ -31,6 +31,7 @@ _MOST_PARTS = 20_000
 _MOST_NESTED = 64  # boundaries of parts; the standard library's parser compares every line with all that are open
 _LONGEST_HEADER = 2000
 _ATTACHED = 50
+_FEW_WORDS = 3  # of a page that its text may lack
 _PIECE = 1 << 20
 _BODIES = ("text/plain", "text/html")
 _HEADS = ("From", "To", "Cc", "Date")
@@ -201,7 +202,7 @@ def _needless(parts: Sequence[Message], decoded: Callable[[Message], tuple[str, 
     leaves = [each for part in parts for each in part.walk() if each.get_content_type() == "text/html"]
     said = set(_WORD.findall(texts.lower()))
     shown = set(_WORD.findall(" ".join(plain(decoded(each)[0])[0] for each in leaves).lower()))
-    if len(shown - said) <= max(len(shown & said), 3):  # a few words of a page its text may lack
+    if len(shown - said) <= max(len(shown & said), _FEW_WORDS):
         return "text/html"
     return "text/plain" if len(said - shown) <= len(said & shown) else ""
 

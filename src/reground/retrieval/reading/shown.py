@@ -26,7 +26,7 @@ _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _PARAGRAPHS = _HEADINGS | {"p", "pre", "table", "ul", "ol", "dl"}
 _CELLS = frozenset(("td", "th", "button", "label", "select", "textarea"))
 """Elements that stand side by side with room between them, without a space in the source."""
-_LONGEST_HEADING = 200  # characters, and pieces of text
+_LONGEST_HEADING, _ANCHORS_TRIED = 200, 20  # characters, and pieces of text; anchors in it
 _PARTS_OF_PAGES = {  # by the names of elements and of roles
     "main": "main", "article": "article", "nav": "nav", "header": "header", "footer": "footer", "aside": "aside",
     "navigation": "nav", "search": "nav", "banner": "header", "contentinfo": "footer", "complementary": "aside",
@@ -82,7 +82,7 @@ def _id_of(heading: Any) -> str:
     """The id of a heading, of an anchor in it, or of the section that it begins; "" where there is none."""
     if found := heading.get("id"):
         return str(found)
-    for inner in islice(heading.iter("a", "span"), 20):
+    for inner in islice(heading.iter("a", "span"), _ANCHORS_TRIED):
         if found := inner.get("id") or inner.get("name"):
             return str(found)
     parent = heading.getparent()

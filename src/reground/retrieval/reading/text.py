@@ -21,7 +21,7 @@ from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.reading.result import Circumstances, Heading, Placed, Read, Table, Text, record
 
 _KEY = re.compile(r"""(?:[\w@$/.-]{1,100}|"[^"\n]{0,99}"|'[^'\n]{0,99}')\s*+:(?:\s|$)""")
-_TITLE_WITHIN = 10_000  # characters
+_TITLE_WITHIN, _LONGEST_FRONT = 10_000, 100_000  # characters
 _LEAST_RULE = 3
 _DEEPEST_HEADING = 9
 _RULE = re.compile(r"([=\-~^\"'`#*+:.<>_])\1{2,200}+")
@@ -172,7 +172,7 @@ def front_matter(text: str) -> tuple[Mapping[str, object], int]:
     known: Mapping[str, object] = {}
     try:
         if match is None and text.startswith("{"):
-            data, end = json.JSONDecoder().raw_decode(text[:100_000])
+            data, end = json.JSONDecoder().raw_decode(text[:_LONGEST_FRONT])
             is_front = text[end : end + 1] in ("\r", "\n") and text[end:].strip()
             return (data, end) if is_front else ({}, 0)
         if match is None or not lines or not (_KEY if match[1] == "---" else _TOML).match(lines[0]):

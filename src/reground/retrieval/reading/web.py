@@ -24,6 +24,7 @@ _HIDDEN_STYLE = re.compile(
     r"(?<![\w-])(?:display:none|visibility:(?:hidden|collapse)|(?:font-size|opacity|(?:max-)?(?:height|width)):0(?![.\d])"
     r"|(?:text-indent|left|top):-\d{3})"
 )
+_HEADINGS_TRIED = 20
 _MOST_ELEMENTS = 50_000
 _DEEPEST = 100  # the page in which an article is looked for; the time for it grows with the product of both
 _LONGEST = 10_000_000  # characters of such a page; at a longer text the search for articles stops in silence
@@ -68,7 +69,7 @@ def article_apart(content: bytes, around: Circumstances) -> Read:
 
 
 def _title(page: Any) -> str:
-    titles = (visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), 20))
+    titles = (visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED))
     return next(filter(None, titles), "")
 
 
