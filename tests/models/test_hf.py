@@ -228,9 +228,11 @@ async def test_prompt_and_reply_each_have_the_whole_length(model, kind):
     assert good[0].usage.completion <= limit
 
 
-async def test_a_reply_ends_where_the_context_does(decoder):
-    (reply,) = await decoder.generate(says("a " * 110), sampling(max_tokens=500))
-    assert reply.usage.prompt + reply.usage.completion <= 128
+async def test_a_reply_ends_where_its_own_context_does(decoder):
+    prompts = [says("a " * 110), says("a b"), says("c d e f " * 9)]
+    alone = [await decoder.generate(prompt, sampling(max_tokens=500)) for prompt in prompts]
+    assert await asyncio.gather(*(decoder.generate(prompt, sampling(max_tokens=500)) for prompt in prompts)) == alone
+    assert max(reply.usage.prompt + reply.usage.completion for (reply,) in alone) == 128
 
 
 async def test_a_call_whose_caller_has_gone_stops_at_its_next_token(decoder):

@@ -217,10 +217,11 @@ class HfModel:
 
 @dataclass
 class _Row:
-    """A reply while it is written. ids: its tokens with the one that ended it. scores: their log-probabilities."""
+    """A reply while it is written. most: its limit. ids: its tokens with the end. scores: their log-probabilities."""
 
     job: Job[Call, list[Reply]]
     prompt: list[int]
+    most: int
     ids: list[int] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
 
@@ -263,18 +264,18 @@ class Decoder:
         texts = (prompt_text(self._tokenizer, job.call.messages, apart=self._apart) for job in jobs)
         prompts = [prompt_ids(self._tokenizer, text, apart=self._apart) for text in texts]
         longest = max(map(len, prompts))
-        room = self._context - (1 if self._apart else longest)
-        if room < 1 or longest > self._context:
+        if longest > self._context - (not self._apart):
             raise ContextLengthExceeded(
                 f"the prompt has {longest} tokens and {self._name} has room for {self._context}: "
                 "retrieve fewer or shorter passages"
             )
-        rows = [_Row(job, prompt) for job, prompt in zip(jobs, prompts, strict=True) for _ in range(each)]
+        rooms = [min(sampling.max_tokens, self._context - (1 if self._apart else len(prompt))) for prompt in prompts]
+        rows = [_Row(*its) for its in zip(jobs, prompts, rooms, strict=True) for _ in range(each)]
         with torch.inference_mode(), torch.random.fork_rng(enabled=sampling.seed is not None):
             if sampling.seed is not None:
                 torch.manual_seed(sampling.seed)
             try:
-                self._write_all(rows, longest, min(sampling.max_tokens, room))
+                self._write_all(rows, longest + max(rooms))
             except RuntimeError as error:
                 raise ModelError(f"transformers: {error}") from error
         replies = [self._reply(row.ids, row.scores, sampling) for row in rows]
@@ -286,14 +287,14 @@ class Decoder:
             answers.append([first.model_copy(update={"usage": usage}), *others])
         return answers
 
-    def _write_all(self, rows: Sequence[_Row], longest: int, most: int) -> None:
-        """Decode rows, as many together as memory has room for; where it had less, fewer from then on."""
+    def _write_all(self, rows: Sequence[_Row], width: int) -> None:
+        """Decode rows of this many tokens at most, as many together as memory has room for; fewer where it had less."""
         import torch
 
-        done, width = 0, longest + most
+        done = 0
         while some := rows[done : done + self.rows_of(width)]:
             try:
-                self._write(some, most)
+                self._write(some)
                 done += len(some)
                 continue
             except torch.OutOfMemoryError:
@@ -302,7 +303,7 @@ class Decoder:
                 self._spare = len(some) * self._size(width) // 2
             torch.cuda.empty_cache()
 
-    def _write(self, rows: Sequence[_Row], most: int) -> None:
+    def _write(self, rows: Sequence[_Row]) -> None:
         """Decode rows. Samples of a prompt read it once, and a row that has ended is not computed further."""
         import torch
 
@@ -326,7 +327,9 @@ class Decoder:
                 row.scores.append(score)
                 if (hear := row.job.call.hear) is not None:
                     hear(Reply(text=self._text(row.ids)))
-            places_left = [place for place, row in enumerate(going) if len(row.ids) < most and not self._has_ended(row)]
+            places_left = [
+                place for place, row in enumerate(going) if len(row.ids) < row.most and not self._has_ended(row)
+            ]
             if not places_left:
                 return
             if len(places_left) < len(going):

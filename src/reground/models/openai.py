@@ -200,9 +200,6 @@ class OpenAIModel:
         self._info = ServerInfo(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
         self._sessions = PerLoop(self._session)
 
-    def __repr__(self) -> str:
-        return f"OpenAIModel({self.name!r}, {self.served_at!r}, key {'set' if self.key else 'not set'})"
-
     @property
     def identity(self) -> str:
         """Tells this model from another server's model of the same name."""
@@ -338,8 +335,6 @@ class OpenAIModel:
             return failure
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
             return ModelError(f"{url} offers no trusted TLS: {getattr(error, 'strerror', None) or error}")
-        if isinstance(error, aiohttp.ClientConnectorDNSError):
-            return TransientModelError(f"cannot find the host of {url}; is the base URL right?")
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return TransientModelError(f"cannot connect to {url} within {CONNECT_SECONDS:.0f} s")
         if isinstance(error, aiohttp.ClientConnectorError):
@@ -425,7 +420,7 @@ def _below(base: URL, path: str) -> URL:
 
 
 def _reason(error: aiohttp.ClientConnectorError) -> str:
-    return (os.strerror(error.errno) if error.errno else error.strerror or "no connection").lower()
+    return (os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or "no connection").lower()
 
 
 def _proxy_error(error: Exception, url: URL) -> ModelError | None:
