@@ -420,7 +420,7 @@ def _below(base: URL, path: str) -> URL:
 
 
 def _reason(error: aiohttp.ClientConnectorError) -> str:
-    return (os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or "no connection").lower()
+    return (os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or "no connection").lower()
 
 
 def _proxy_error(error: Exception, url: URL) -> ModelError | None:
