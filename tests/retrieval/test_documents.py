@@ -109,6 +109,8 @@ def test_jsonl_records_of_every_layout(tmp_path: Path) -> None:
         {"id": "6", "title": "", "text": " "},
         {"id": "7", "title": "T", "contents": "all\nof it"},
         {"id": "8", "text": "half a pair: \ud83d"},
+        {"id": "", "text": "no id"},
+        {"well": "Orm", "at": {"depth": 44}, "note": "Sealed."},
     ]
     write(tmp_path, {"c.jsonl": "\n\n".join(map(json.dumps, records)) + "\n"})
     found = documents(tmp_path / "c.jsonl")
@@ -120,10 +122,12 @@ def test_jsonl_records_of_every_layout(tmp_path: Path) -> None:
         ("5", "Only title", "Only title", None),
         ("7", "T", "all\nof it", None),
         ("8", "", "half a pair: \ufffd", None),
+        ("c.jsonl/17", "", "no id", None),
+        ("c.jsonl/19", "c", "well: Orm; note: Sealed.\nat > depth: 44", None),
     ]
     with gzip.open(tmp_path / "z.jsonl.gz", "wt") as out:
         out.write("".join(json.dumps(record) + "\n" for record in records))
-    assert [d.id for d in documents(tmp_path / "z.jsonl.gz")] == [d.id for d in found]
+    assert [d.id for d in documents(tmp_path / "z.jsonl.gz")][:7] == [d.id for d in found[:7]]
 
 
 @pytest.mark.parametrize(
@@ -131,11 +135,6 @@ def test_jsonl_records_of_every_layout(tmp_path: Path) -> None:
     [
         ("{", "not a JSON record"),
         ("[1]", "not a JSON object"),
-        ('{"text": "x"}', 'no "id"'),
-        ('{"id": true, "text": "x"}', 'no "id"'),
-        ('{"id": "", "text": "x"}', 'no "id"'),
-        ('{"id": "1"}', 'no "text"'),
-        ('{"id": "1", "text": 5}', 'no "text"'),
         (b'{"id": "1", "text": "\xff"}', "not a JSON record: not UTF-8"),
     ],
 )
@@ -157,7 +156,7 @@ def test_damaged_compression_is_named(tmp_path: Path) -> None:
         documents(tmp_path / "absent.jsonl")
 
 
-@pytest.mark.parametrize("line", ['{"step": 1, "loss": 0.5}', "[1, 2]", "not JSON"])
+@pytest.mark.parametrize("line", ["[1, 2]", "not JSON"])
 def test_a_jsonl_file_of_another_program_leaves_the_rest_of_a_corpus(line: str, tmp_path: Path) -> None:
     write(tmp_path, {"log.jsonl": f"\n{line}\n", "crane.md": "The crane lifts 740 kg."})
     report = build_index(tmp_path, tmp_path.parent / "index")

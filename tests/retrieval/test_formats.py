@@ -298,10 +298,11 @@ def test_data_becomes_lines_with_their_keys() -> None:
     )
     document = read("a.json", content)
     assert document.text == (
-        "title: Rivers\n\ndata.danube.km: 2850\ndata.danube.through: Vienna, Linz\n\nok: true\n\nn: null"
+        "title: Rivers\n\ndata > danube; km: 2850; through: Vienna, Linz\n\nok: true\n\nn: null"
     )
     assert document.title == "Rivers"
-    assert read("a.json", '[{"a": 1, "b": [{"c": 2}]}, "x"]').text == "a: 1\nb.c: 2\n\nx"
+    listed = '[{"a": 1, "b": [{"c": 2, "d": "e; f", "g": 4}]}, "x"]'
+    assert read("a.json", listed).text == "a: 1\nb; c: 2; g: 4\nb > d: e; f\n\nx"
     assert read("a.json", '{"a": "half \\ud83d"}').text == "a: half ?"
 
 
@@ -312,9 +313,9 @@ def test_what_is_no_json_is_read_as_text(content: str) -> None:
 
 def test_deep_data_stays_json() -> None:
     deep = '{"k":' * 20 + "1" + "}" * 20
-    assert read("a.json", deep).text == "k.k.k.k.k.k.k.k: " + ('{"k": ' * 12 + "1" + "}" * 12)
+    assert read("a.json", deep).text == f"k{' > k' * 7}: " + ('{"k": ' * 12 + "1" + "}" * 12)
     listed = '{"r": {"a": [{"b": [{"c": [{"d": [{"e": "Danube"}]}]}]}]}}'
-    assert read("a.json", listed).text == 'r.a.b.c.d: [{"e": "Danube"}]'
+    assert read("a.json", listed).text == 'r > a > b > c > d: [{"e": "Danube"}]'
 
 
 def test_a_notebook_gives_texts_and_code_without_results() -> None:

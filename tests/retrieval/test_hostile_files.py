@@ -354,7 +354,7 @@ def test_of_data_beyond_the_limit_its_beginning_is_kept() -> None:
 
 def test_a_path_of_keys_is_cut_altogether() -> None:
     text = read_json(json.dumps({KEY: {KEY: {"city": "Vienna", "river": ["Danube"]}}}).encode(), PLAIN).text
-    assert text == f"{KEY[:195]}.city: Vienna\n{KEY[:194]}.river: Danube"
+    assert text == f"{KEY}; city: Vienna; river: Danube"
 
 
 @pytest.mark.parametrize(

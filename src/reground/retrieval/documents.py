@@ -35,6 +35,7 @@ from reground.core.user_code import called, check_parts, origin
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.filters import ALL, Globs, fields_of
 from reground.retrieval.reading.result import PLAIN, Circumstances, Read
+from reground.retrieval.reading.text import json_lines
 from reground.retrieval.settings import IndexReport, Skipped
 from reground.retrieval.storage import holds_index
 
@@ -67,7 +68,7 @@ _CODE = _suffixes(
     "yaml yml toml ini cfg conf properties proto graphql thrift tf hcl nix cmake mk dockerfile"
 )
 _TEXT = Format(_suffixes("txt text log bib srt vtt textile jsonc json5"), version=2, has_lines=True)
-JSONL = Format((".jsonl", ".ndjson", ".jsonl.gz"), version=3, most=None, has_lines=True)
+JSONL = Format((".jsonl", ".ndjson", ".jsonl.gz"), version=4, most=None, has_lines=True)
 FORMATS = (
     _TEXT,
     Format((".rst",), "text.read_structured", version=4, has_lines=True),
@@ -87,7 +88,7 @@ FORMATS = (
     Format((".ics",), "mail.read_calendar"),
     Format((".mbox", ".mbx"), "mail.read_mail", version=4, most=None, has_lines=True),
     Format((".csv", ".tsv"), "text.read_delimited", version=3, most=64),
-    Format((".json", ".geojson", ".jsonld"), "text.read_json", version=2, most=32),
+    Format((".json", ".geojson", ".jsonld"), "text.read_json", version=3, most=32),
     Format((".ipynb",), "text.read_notebook", version=2, most=32),
     Format((".xml", ".xsl", ".xsd"), "text.read_markup", version=2, most=64, has_lines=True, is_code=True),
     Format(_CODE, version=2, has_lines=True, is_code=True),
@@ -338,22 +339,22 @@ def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Do
 
 def read_jsonl(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Document]:
     """The documents of a JSONL corpus, gzipped or not: `{"id","title","text"}`, `{"id","contents"}`, BEIR's `_id`,
-    BRIGHT's `content`.
+    BRIGHT's `content`. Of a record without a text all that it holds is one, as of a .json file.
 
     Documents without text are passed over. Raises DataError naming the file and the line, and Unreadable where the
-    first record is no document: then it is a file of another program, which the rest of a corpus can do without.
+    first line is no record: then it is a file of another program, which the rest of a corpus can do without.
     """
     number, is_corpus = 0, False
     is_packed = file.name.lower().endswith(".gz")
     try:
         with cast("IO[bytes]", gzip.open(file.path) if is_packed else file.path.open("rb")) as lines:
             # Of a line that is too long, the beginning is enough.
-            for number, line in enumerate(iter(partial(lines.readline, _LONGEST_LINE + 1), b""), start=1):  # noqa: B007
+            for number, line in enumerate(iter(partial(lines.readline, _LONGEST_LINE + 1), b""), start=1):
                 if len(line) > _LONGEST_LINE:
                     raise ValueError(f"a line of more than {_LONGEST_LINE >> 20} MB; cut its text into several records")
                 if line.strip():
                     around.tick(_share(lines, file))
-                    document, is_corpus = _parse(line, file.name), True
+                    document, is_corpus = _parse(line, file.name, number), True
                     if document.text.strip():
                         yield document
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -372,7 +373,7 @@ def _share(opened: IO[bytes], file: SourceFile) -> float:
     return place / file.size if file.size else 0.0
 
 
-def _parse(line: bytes, source: str) -> Document:
+def _parse(line: bytes, source: str, number: int) -> Document:
     """The document of a line. Raises ValueError."""
     try:
         record = from_json(line)
@@ -386,7 +387,7 @@ def _parse(line: bytes, source: str) -> Document:
         raise ValueError("not a JSON object")
     id_ = record.get("id", record.get("_id"))
     if not isinstance(id_, str | int) or isinstance(id_, bool) or id_ == "":
-        raise ValueError('has no "id" (or "_id")')
+        id_ = f"{source}/{number}"
     title, url = record.get("title"), record.get("url")
     title = " ".join(title.split()) if isinstance(title, str) else ""
     text, contents = record.get("text", record.get("content")), record.get("contents")
@@ -395,7 +396,7 @@ def _parse(line: bytes, source: str) -> Document:
         is_titled = not title and newline and len(head) <= _LONGEST_TITLE
         title, text = (head.strip().strip('"'), rest) if is_titled else (title, contents)
     if not isinstance(text, str):
-        raise ValueError('has no "text" (or "contents")')
+        text, title = "\n".join(json_lines(record)), title or PurePosixPath(source).stem
     text = text if text.strip() else title  # a title alone can be found too
     inner = record.get("metadata")
     known = {**(inner if isinstance(inner, dict) else {}), **record}

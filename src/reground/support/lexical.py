@@ -317,9 +317,10 @@ class Lexical:
         left, elsewhere = [], self._elsewhere(claim)
         for place, unit in enumerate(self.sentences):
             named = [(name, value) for name, value in self._cells[place] if name and name <= both]
-            stated = [name for name, value in named if value <= both]
+            stated = [name for name, value in named if value <= both or value & words.numbers]
             own = self._keys[place].union(*stated) if unit.cells else self._own[place]
             missing = topic - own - self._titles[place] if unit.key else set[str]()
+            missing = {term for term in missing if not own.issuperset(self._analyzed(term.replace("_", " ")))}
             is_other = any(2 * rarity[term] >= rarest for term in missing)
             is_other |= elsewhere[place]
             is_other |= unit.cells != () and self._in_another_column(place, words.numbers, both)

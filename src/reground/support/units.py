@@ -24,6 +24,7 @@ _DEFINITION = re.compile(
 )
 _SECTION = re.compile(r"\[[^\[\]\n]{1,60}\]\Z")  # of a file of settings
 _SETTING = re.compile(r"\A(?:[A-Z][A-Z\d]+|\w{1,40}[._]\w[\w.]{0,60})[ \t]*+=(?!=)")
+_PAIR = re.compile(r"\A[a-z][\w.-]{0,40}:(?:\s|\Z)")  # of a file of settings in YAML
 _STAMP = re.compile(r".{0,60}?\d:\d\d:\d\d")  # of a line of a log
 _ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"\A(?=[^-=]*+[-=])[\s|:=+-]+")
@@ -36,6 +37,7 @@ _NAME = re.compile(r"\A(?:`{1,2}[^`\s]+`{1,2}|[\w.]+\(.*\)|\w*[a-z0-9][_.A-Z]\w+
 _MARKS = re.compile(r":[\w-]+:(?=`)|[`*]")
 _MAIL = re.compile(r"\.(?:eml|mbox)\b")
 _UNKNOWN = "…"  # the key of what belongs to an entry whose name is not in the passage
+_FEW = 3  # words of a term, or of a section of settings, that tells what is below from other entries
 _TERM = 60  # characters of a line that may be a term, with its definition below it; a wrapped line is longer
 _INTRODUCTION, _NEAREST = 200, 3
 """Characters of a line that what stands under it has as its subject, and the most such lines."""
@@ -215,13 +217,16 @@ class _Outline:
 
 def _goes_on(block: _Block, line: str, indent: int) -> bool:
     """Whether a line belongs to the block above it: it begins nothing of its own, and is no definition of a term."""
+    is_under = indent // 2 > block.indent // 2 and not block.indent % 2
+    if is_under and all(len(each.split()) <= _FEW for each in block.lines):
+        block.name = block.name or block.text
     begins = line[:1] in ("", "|") or any(each.match(line) for each in _BEGINNINGS)
     begins |= line.endswith(":") and " " not in line and indent < block.indent
+    begins |= not block.indent % 2 and bool(_PAIR.match(line) and _PAIR.match(block.lines[-1]))
     if begins or _record(line) or _UNDERLINE.fullmatch(line) or _HEADING.fullmatch(line):
         return False
-    is_term = indent // 2 > block.indent // 2 and not block.indent % 2 and len(block.lines) == 1
-    is_term = is_term and len(block.lines[0]) < _TERM
-    return not is_term
+    is_term = len(block.lines) == 1 and len(block.lines[0]) < _TERM
+    return not (is_under and (is_term or block.name))
 
 
 def _record(line: str) -> Cells:

@@ -12,12 +12,12 @@ import re
 import zipfile
 from collections import Counter, deque
 from collections.abc import Iterator
-from functools import lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from reground.retrieval.encodings import Unreadable
+from reground.retrieval.reading.formulas import local
 from reground.retrieval.reading.result import MOST_ATTRIBUTES, TOO_MANY_ATTRIBUTES, Tick
 
 MOST_MEMBERS = 20_000
@@ -147,16 +147,6 @@ def _emptied(element: Any) -> int:
         each.getparent().remove(each)
     element.clear()
     return len(branch)
-
-
-def local(element: Any) -> str:
-    """The name of an element without its namespace."""
-    return _local(element.tag)
-
-
-@lru_cache(1000)
-def _local(tag: Any) -> str:
-    return str(tag).rpartition("}")[2]
 
 
 def attribute(element: Any, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 _LONGEST_PICTURE = 500
@@ -66,12 +67,12 @@ _LISTS = {"mtable": "{}", "mtr": "{}", "mfenced": "({})"}
 def formula(element: Any, depth: int = 0) -> str:
     """A formula of MathML on one line."""
     inner = [each for each in element if isinstance(each.tag, str)]
-    kind = local_name(element)
+    kind = local(element)
     if not inner or depth > _DEEPEST:
         return " ".join("".join(element.itertext()).translate(_UNSEEN).split())
     if kind == "semantics":  # the same in several ways
         inner = inner[:1]
-    parts = [formula(each, depth + 1) for each in inner if local_name(each) not in _NOT_SHOWN]
+    parts = [formula(each, depth + 1) for each in inner if local(each) not in _NOT_SHOWN]
     return _formed(kind, parts)
 
 
@@ -90,6 +91,11 @@ def _formed(kind: str, parts: Sequence[str]) -> str:
     return root_of("".join(pieces)) if kind == "msqrt" else "".join(pieces)
 
 
-def local_name(element: Any) -> str:
+def local(element: Any) -> str:
     """The name of an element without the space that it is in, as in o:p."""
-    return str(element.tag).rpartition("}")[2].rpartition(":")[2]
+    return _local(element.tag)
+
+
+@lru_cache(1000)
+def _local(tag: Any) -> str:
+    return str(tag).rpartition("}")[2].rpartition(":")[2]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
-from reground.retrieval.reading.archive import attribute, local, named, number_in, setting
-from reground.retrieval.reading.formulas import grouped, lowered, pictured, raised, root_of
+from reground.retrieval.reading.archive import attribute, named, number_in, setting
+from reground.retrieval.reading.formulas import grouped, local, lowered, pictured, raised, root_of
 
 _SKIPPED = frozenset(("Fallback", "del", "moveFrom", "pPr", "rPr", "rt", "ctrlPr", "sectPr"))
 """A second copy for old programs, text that was struck out, properties, and reading aids for Chinese characters."""

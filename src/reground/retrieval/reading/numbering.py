@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from reground.retrieval.reading.archive import attribute, local, named, number_in, setting
+from reground.retrieval.reading.archive import attribute, named, number_in, setting
+from reground.retrieval.reading.formulas import local
 
 ORDERS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}  # by the first number
 _ROMAN = (
@@ -17,7 +18,7 @@ _SLIDE_FORMATS = {"alphaLc": "lowerLetter", "alphaUc": "upperLetter", "romanLc":
 _SLIDE_ENDS = {"Period": "1.", "ParenR": "1)", "ParenBoth": "(1)", "Plain": "1"}
 _PLACE = re.compile("%([1-9])")
 _MOST_LETTERS = 26 * 9
-_MOST_STYLES = 20  # of which one may be based on the other
+MOST_STYLES = 20  # of which one may be based on the other
 _MOST_LEVELS = 10  # of a list; Word has nine, LibreOffice ten
 _LONGEST_NUMBER = 100  # characters of a level's text
 
@@ -133,7 +134,7 @@ class WordNumbers:
         return _advance(counts, at, levels) if at in levels else ""
 
     def _of_style(self, style: str) -> tuple[str, str]:
-        for _ in range(_MOST_STYLES):
+        for _ in range(MOST_STYLES):
             num, level, based_on = self._styles.get(style, ("", "", ""))
             if num or not based_on:
                 return num, level

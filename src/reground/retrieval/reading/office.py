@@ -24,17 +24,16 @@ from reground.retrieval.reading.archive import (
     attribute,
     beside,
     inside,
-    local,
     named,
     number_in,
     related,
     relations,
     setting,
 )
-from reground.retrieval.reading.formulas import formula, noted
+from reground.retrieval.reading.formulas import formula, local, noted
 from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, picture, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
-from reground.retrieval.reading.numbering import OpenNumbers, SlideNumbers, WordNumbers
+from reground.retrieval.reading.numbering import MOST_STYLES, OpenNumbers, SlideNumbers, WordNumbers
 from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Placed, Read, Table, Text
 from reground.retrieval.reading.web import plain
 
@@ -128,7 +127,7 @@ def _heading_levels(styles: Any) -> dict[str, int]:
     levels: dict[str, int] = {}
     for id_ in said:
         style = id_
-        for _ in range(_MOST_STYLES):
+        for _ in range(MOST_STYLES):
             name, outline, style = said.get(style, ("", "", ""))
             match, is_title = _HEADING.fullmatch(name.lower()), name.lower() == "title"
             if match or outline or is_title:
@@ -137,7 +136,6 @@ def _heading_levels(styles: Any) -> dict[str, int]:
     return levels
 
 
-_MOST_STYLES = 20  # of which one may be based on the other
 _OUTLINE = {str(level - 1): level for level in range(1, 7)}
 
 
@@ -507,8 +505,7 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
         elif name in ("p", "h"):
             level = min(number_in(element, "outline-level", 1), 6) if name == "h" else 0
             block = f"{'#' * level} {words.line(element)}"
-        is_row = name == "table-row"
-        blocks = tables.lines(element, cells_of) if is_row else [*tables.end(), Placed(block, place)]
+        blocks = tables.lines(element, cells_of) if name == "table-row" else [*tables.end(), Placed(block, place)]
         if not all(map(text.add, blocks)):
             break
     for block in tables.end():

@@ -26,7 +26,7 @@ from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading.result import MOST_TEXT, ONLY_FIRST, PLAIN, Circumstances, Read, Tick
 
 _INSTALL = "install tesseract to have {} read"  # what is said of scanned pages where the program is missing
-_PROGRAM = str(Path(__file__).with_name("pdf_program.py"))
+_PROGRAM = Path(__file__).with_name("pdf_program.py")
 _WAIT_SECONDS = 0.05
 FILE_SECONDS = 600.0
 _PAGE_SECONDS = 60.0
@@ -117,9 +117,10 @@ def could_read(message: str) -> bool:
 def _pages(file: IO[bytes], tick: Tick, most: int | None = None) -> Pages:
     if find_spec("pypdfium2") is None:
         raise ModuleNotFoundError("No module named 'pypdfium2'", name="pypdfium2")
+    words = [_PROGRAM, os.getpid(), "text", MOST_TEXT, *([] if most is None else [most])]
     with TemporaryFile() as out:
         try:
-            status = _pdfium(file, out, ["text", MOST_TEXT, *([] if most is None else [most])], tick, FILE_SECONDS)
+            status = python(words, file, out, tick, FILE_SECONDS)
         except TimeoutError:
             raise Unreadable(f"is a PDF that takes more than {FILE_SECONDS:.0f} seconds") from None
         if status:
@@ -133,16 +134,11 @@ def _pages(file: IO[bytes], tick: Tick, most: int | None = None) -> Pages:
     return Pages(**{**result, "attached": tuple(result["attached"])})
 
 
-def _pdfium(file: IO[bytes], out: IO[bytes], words: Sequence[object], tick: Tick, seconds: float) -> int:
-    """The exit status of `pdf_program.py` with these words of its command line. Raises TimeoutError."""
-    return python([_PROGRAM, str(os.getpid()), *map(str, words)], file, out, tick, seconds)
-
-
-def python(words: Sequence[str], file: IO[bytes], out: IO[bytes], tick: Tick, seconds: float) -> int:
+def python(words: Sequence[object], file: IO[bytes], out: IO[bytes], tick: Tick, seconds: float) -> int:
     """The exit status of a program in Python that reads a file from its beginning. Raises TimeoutError, and what the
     tick raises; the program is killed then."""
     file.seek(0)
-    return _run([sys.executable, "-P", *words], tick, seconds=seconds, stdin=file, stdout=out)
+    return _run([sys.executable, "-P", *map(str, words)], tick, seconds=seconds, stdin=file, stdout=out)
 
 
 def _recognise(file: IO[bytes], texts: list[str], numbers: Sequence[int], around: Circumstances) -> str:
@@ -167,7 +163,7 @@ def _recognise(file: IO[bytes], texts: list[str], numbers: Sequence[int], around
 def _text_of_scan(file: IO[bytes], number: int, folder: Path, around: Circumstances) -> str:
     image, result = folder / "page.pgm", folder / "text.txt"
     with image.open("wb") as out:
-        if _pdfium(file, out, ["draw", number, _LONGEST_SIDE], around.tick, _PAGE_SECONDS):
+        if python([_PROGRAM, os.getpid(), "draw", number, _LONGEST_SIDE], file, out, around.tick, _PAGE_SECONDS):
             return ""
     language = _LANGUAGES.get(around.language, "eng")
     options = ["-l", language] if language in _installed(shutil.which("tesseract")) else []

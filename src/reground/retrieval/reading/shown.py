@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from reground.retrieval.reading.formulas import formula, local_name, lowered, noted, pictured, raised
+from reground.retrieval.reading.formulas import formula, local, lowered, noted, pictured, raised
 from reground.retrieval.reading.numbering import ORDERS, numeral
 from reground.retrieval.reading.result import MOST_COLUMNS, MOST_TEXT, ONLY_FIRST, PLAIN, Heading, Table, Text, Tick
 
@@ -89,11 +89,6 @@ def _id_of(heading: Any) -> str:
     if parent is not None and parent.tag in ("section", "article", "div") and heading.getprevious() is None:
         return str(parent.get("id") or "")
     return ""
-
-
-def visible(root: Any) -> str:
-    """The text that a browser shows of an element."""
-    return Walk().over([root]).text
 
 
 _GAPS = ("", " ", "\n", "\n\n")
@@ -274,7 +269,7 @@ class Walk:
 
     def _enter(self, element: Any) -> bool:
         """Begin an element. False where what is in it is passed over, or written."""
-        tag = local_name(element)
+        tag = local(element)
         if element is not self._root and self._is_passed(element, tag):
             return False
         self._apart(tag)
@@ -288,7 +283,7 @@ class Walk:
         return True
 
     def _leave(self, element: Any) -> None:
-        tag = local_name(element)
+        tag = local(element)
         if element is not self._passed and (self._code is None or self._code[0] is element):
             self._end(element, _KINDS.get(tag, ""))
         if tag == "a" and self._addresses is not None and self._code is None:
@@ -351,7 +346,7 @@ class Walk:
                 self._within -= 1
 
     def _begin_heading(self, element: Any) -> None:
-        flow, level = self._flows[-1], int(local_name(element)[1])
+        flow, level = self._flows[-1], int(local(element)[1])
         self.headings.append(Heading(self._flows[0].length, level, "", _id_of(element)))
         self._begun = len(flow.pieces)
         if element is not self._root:
@@ -376,12 +371,12 @@ class Walk:
             return
         flow, following = self._flows[-1], element.getnext()
         is_fraction = (element.tail or "").strip() in ("/", "\u2044") and following is not None
-        if is_fraction and local_name(following) == "sub":
+        if is_fraction and local(following) == "sub":
             flow.apart(" " if flow.base().isdigit() else "")
             flow.put(text)
         elif text:
-            is_note = any(local_name(each) == "a" for each in (element.getparent(), *islice(element.iter(), _TRIED)))
-            write = lowered if local_name(element) == "sub" else noted if is_note else raised
+            is_note = any(local(each) == "a" for each in (element.getparent(), *islice(element.iter(), _TRIED)))
+            write = lowered if local(element) == "sub" else noted if is_note else raised
             flow.put(write(text, flow.base()))
             flow.is_behind_script = True
 
@@ -400,9 +395,7 @@ class Walk:
         """Put an address behind its link, unless the link is a name in code or a part of a heading."""
         address = (link.get("href") or "").strip().removeprefix("mailto:").partition("?subject=")[0]
         is_outside = _ADDRESS.fullmatch(address) and address not in known
-        if is_outside and not any(
-            local_name(each) in _NAMES for each in (*islice(link.iterancestors(), _TRIED), *link)
-        ):
+        if is_outside and not any(local(each) in _NAMES for each in (*islice(link.iterancestors(), _TRIED), *link)):
             known.add(address)
             text = "".join(islice(link.itertext(), _LONGEST_HEADING))
             self._say(f" ({address})" if text.strip() and address.rstrip("/") not in text else "")

@@ -1,7 +1,7 @@
 """Files of plain text: as they are, Markdown, CSV and TSV, JSON and notebooks.
 
 Markdown has its title in the front matter or in the first heading. Each row of a table gets the names of its columns,
-JSON becomes lines of `key: value`, and notebooks are read without what their code printed.
+JSON becomes lines and rows of `key: value`, and notebooks are read without what their code printed.
 """
 
 from __future__ import annotations
@@ -169,7 +169,6 @@ def front_matter(text: str) -> tuple[Mapping[str, object], int]:
     begin with a key are none: a text may begin with a rule, which looks the same."""
     match = _FRONT.match(text)
     lines = [line for line in match[2].splitlines() if line.strip() and line.strip()[0] != "#"] if match else []
-    known: Mapping[str, object] = {}
     try:
         if match is None and text.startswith("{"):
             data, end = json.JSONDecoder().raw_decode(text[:_LONGEST_FRONT])
@@ -177,10 +176,9 @@ def front_matter(text: str) -> tuple[Mapping[str, object], int]:
             return (data, end) if is_front else ({}, 0)
         if match is None or not lines or not (_KEY if match[1] == "---" else _TOML).match(lines[0]):
             return {}, 0
-        known = _yaml(lines) if match[1] == "---" else tomllib.loads(match[2])
-    except (ValueError, RecursionError):
-        pass  # it only looks like data
-    return known, match.end() if match else 0
+        return (_yaml(lines) if match[1] == "---" else tomllib.loads(match[2])), match.end()
+    except (ValueError, RecursionError):  # it only looks like data
+        return {}, match.end() if match else 0
 
 
 _FRONT = re.compile(
@@ -227,16 +225,15 @@ def _texts(value: str, left: deque[str], column: int) -> list[str]:
     return [] if value.lower() in ("~", "null") else [_unquoted(value)]
 
 
+_QUOTED = re.compile(r"""'((?:[^']|'')*+)|"((?:[^"\\]|\\.)*+)""")
+
+
 def _unquoted(value: str) -> str:
     """A value of front matter without its quotes, and without a remark behind it."""
-    quote = value[:1]
-    if quote not in ("'", '"') or not quote:
+    match = _QUOTED.match(value)
+    if match is None:
         return value.partition(" #")[0].strip()
-    end = value.find(quote, 1)
-    while end > 0 and (value[end - 1] == "\\" or value[end + 1 : end + 2] == quote == "'"):
-        end = value.find(quote, end + (1 if quote == '"' else 2))
-    inner = value[1:end] if end > 0 else value[1:]
-    return inner.replace("''", "'") if quote == "'" else inner.replace('\\"', '"')
+    return match[2].replace('\\"', '"') if match[1] is None else match[1].replace("''", "'")
 
 
 def headings(text: str, begins: int = 0) -> Iterator[Heading]:
@@ -313,6 +310,7 @@ def _delimiter(text: str) -> str:
 
 _DEEPEST = 8  # levels of nesting that become lines of their own; what is deeper stays JSON
 _LONGEST_KEY = 200
+_PARTING = re.compile(r"; |\n")
 
 
 def read_json(content: bytes, around: Circumstances) -> Read:
@@ -325,7 +323,7 @@ def read_json(content: bytes, around: Circumstances) -> Read:
     items = [{key: each} for key, each in value.items()] if isinstance(value, dict) else value
     items = items if isinstance(items, list) and items else [value]
     paragraphs = Text()
-    lines = ((line, place > 0) for item in items for place, line in enumerate(_json_lines(item, "", 0)))
+    lines = ((line, place > 0) for item in items for place, line in enumerate(json_lines(item)))
     for number, (line, goes_on) in enumerate(lines):
         if number % 1000 == 0:
             around.tick()
@@ -352,24 +350,33 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
     return cells.read(title, guessed)
 
 
-def _json_lines(value: Any, path: str, depth: int) -> Iterator[str]:
-    """The lines of a value, each behind its key and those around it, as in `address.city: Vienna`, or their end."""
+def json_lines(value: Any, path: str = "", depth: int = 0) -> Iterator[str]:
+    """The lines of a value behind the keys around it, as in `address > city: Vienna`, or their end. What an object
+    holds in short is a row: `staff; name: Ada; age: 36`."""
     if isinstance(value, dict) and value and depth < _DEEPEST:
+        row = {key: _scalar(each) for key, each in value.items() if not _is_nested(each)}
+        row = {key: text for key, text in row.items() if len(text) < _LONGEST_KEY and not _PARTING.search(text)}
+        if len(row) > 1:
+            yield "; ".join(filter(None, [path, record(row, row.values())]))
         for key, each in value.items():
-            inner = f"{path}.{key[:_LONGEST_KEY]}".lstrip(".")[-_LONGEST_KEY:]
-            yield from _json_lines(each, inner, depth + 1)
-    elif isinstance(value, list) and depth < _DEEPEST and any(isinstance(each, dict | list) for each in value):
+            if len(row) < 2 or key not in row:
+                inner = f"{path} > {key[:_LONGEST_KEY]}".removeprefix(" > ")[-_LONGEST_KEY:]
+                yield from json_lines(each, inner, depth + 1)
+    elif isinstance(value, list) and depth < _DEEPEST and _is_nested(value):
         for each in value:
-            yield from _json_lines(each, path, depth + 1)
+            yield from json_lines(each, path, depth + 1)
     else:
-        text = _scalar(value)
-        yield f"{path}: {text}" if path else text
+        yield f"{path}: {_scalar(value)}" if path else _scalar(value)
+
+
+def _is_nested(value: Any) -> bool:
+    return any(isinstance(each, dict | list) for each in value) if isinstance(value, list) else isinstance(value, dict)
 
 
 def _scalar(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+    if isinstance(value, list) and not _is_nested(value):
         return ", ".join(map(_scalar, value))
     try:
         return json.dumps(value, ensure_ascii=False)

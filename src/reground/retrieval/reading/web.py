@@ -14,7 +14,7 @@ from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.reading.result import MOST_ATTRIBUTES, PLAIN, TOO_MANY_ATTRIBUTES, Circumstances, Read
-from reground.retrieval.reading.shown import Walk, outline, visible
+from reground.retrieval.reading.shown import Walk, outline
 
 # Searched and cut with plain string methods and lxml, whose time grows with the length alone. A regular expression with
 # two repetitions side by side, or the standard library's HTML parser, takes the square of it on hostile input.
@@ -53,7 +53,7 @@ def read_article(content: bytes, around: Circumstances) -> Read:
     around.tick()
     text = "" if len(source) > _LONGEST or _is_large(page) else _article(source)
     around.tick()
-    return Read(_title(page), text or visible(page), guessed, partly)
+    return Read(_title(page), text or Walk().over([page]).text, guessed, partly)
 
 
 def article_apart(content: bytes, around: Circumstances) -> Read:
@@ -69,7 +69,9 @@ def article_apart(content: bytes, around: Circumstances) -> Read:
 
 
 def _title(page: Any) -> str:
-    titles = (visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED))
+    titles = (
+        Walk().over([element]).text for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED)
+    )
     return next(filter(None, titles), "")
 
 
