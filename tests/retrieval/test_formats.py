@@ -297,9 +297,7 @@ def test_data_becomes_lines_with_their_keys() -> None:
         '{"title": "Rivers", "data": {"danube": {"km": 2850, "through": ["Vienna", "Linz"]}}, "ok": true, "n": null}'
     )
     document = read("a.json", content)
-    assert document.text == (
-        "title: Rivers\n\ndata > danube; km: 2850; through: Vienna, Linz\n\nok: true\n\nn: null"
-    )
+    assert document.text == ("title: Rivers\n\ndata > danube; km: 2850; through: Vienna, Linz\n\nok: true\n\nn: null")
     assert document.title == "Rivers"
     listed = '[{"a": 1, "b": [{"c": 2, "d": "e; f", "g": 4}]}, "x"]'
     assert read("a.json", listed).text == "a: 1\nb; c: 2; g: 4\nb > d: e; f\n\nx"
@@ -423,6 +421,11 @@ def test_rows_of_written_tables_name_their_columns(name: str, content: str, rows
     lines = read(name, content.replace("\n", "\r\n")).text.replace("\r", "").split("\n")
     assert {number: lines[number - 1] for number in rows} == rows
     assert len(lines) == len(content.split("\n"))
+
+
+def test_a_remark_in_markdown_is_no_text_but_in_code() -> None:
+    text = "\n3 gates.{}\n\n```\n<!-- 4 -->\n```\n`<!-- 4 -->`{}\n<!-- 4"
+    assert read("a.md", text.format("<!--\n5 - 6\n-->", "<!--5-->")).text == text.format("\n\n", "")
 
 
 def test_a_table_of_html_in_markdown_has_rows_and_lines_but_not_in_code() -> None:

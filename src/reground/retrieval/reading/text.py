@@ -131,26 +131,29 @@ def read_tex(content: bytes, around: Circumstances) -> Read:
 
 
 def read_markdown(content: bytes, around: Circumstances) -> Read:
-    """The text without its front matter."""
+    """The text without its front matter and without remarks."""
     text, guessed = decode(content)
     known, start = front_matter(text)
-    text = _HTML_TABLE.sub(_shown_table, text[start:])
+    text = _HTML_PART.sub(_shown_part, text[start:])
     return Read(_title(known, text), text, guessed, fields=known)
 
 
-_HTML_TABLE = re.compile(
-    r"^[ ]*+(?P<fence>```|~~~)(?s:.*?)(?:^[ ]*+(?P=fence)|\Z)|^[ ]{0,3}<table\b(?:[^<]|<(?!/?table\b))*+</table>",
+_HTML_PART = re.compile(
+    r"^[ ]*+(?P<fence>```|~~~)(?s:.*?)(?:^[ ]*+(?P=fence)|\Z)|(?P<code>`++)(?:(?!(?P=code))[^\n]){0,300}+(?P=code)"
+    r"|<!--(?P<remark>(?:[^-<]|-(?!->)|<(?!!--))*+)-->|^[ ]{0,3}<table\b(?:[^<]|<(?!/?table\b))*+</table>",
     re.MULTILINE | re.IGNORECASE,
 )
 
 
-def _shown_table(table: re.Match[str]) -> str:
-    """The rows of a table of HTML as of a page, in as many lines as it had; as it is where it has fewer."""
+def _shown_part(part: re.Match[str]) -> str:
+    """The rows of a table of HTML as of a page, in as many lines as it had; as it is where it has fewer, as code is.
+    Nothing is shown of a remark."""
     from reground.retrieval.reading.web import plain
 
-    rows = [row for row in ("" if table["fence"] else plain(table[0])[0]).split("\n") if row]
-    left = table[0].count("\n") + 1 - len(rows)
-    return "\n".join(rows) + "\n" * left if rows and left >= 0 else table[0]
+    is_table = part.lastgroup is None
+    rows = [row for row in (plain(part[0])[0] if is_table else "").split("\n") if row]
+    left = part[0].count("\n") - len(rows) + is_table
+    return "\n".join(rows) + "\n" * left if part.lastgroup == "remark" or (rows and left >= 0) else part[0]
 
 
 def _title(known: Mapping[str, object], text: str) -> str:
