@@ -45,8 +45,9 @@ _FORMS = tuple(
 )
 _MAY_OPEN = re.compile(r"(?:[<◁]|\[(?!\d)).{0,63}|analysis|Here is my [a-z :]{0,17}", re.DOTALL)
 _LONE_CLOSING = re.compile(
-    rf"{_CLOSING.format(name=f'(?P<name>{_NAME})')}"
-    rf"|(?:{_STOP}\s?)?(?:{_START}\s?assistant\s?)?(?P<channel>{_CHANNEL})\s?final.{{0,60}}?{_MESSAGE}",
+    r"(?=[<\[◁])"  # what all begin with: it makes the search in a reply thirty times as fast
+    rf"(?:{_CLOSING.format(name=f'(?P<name>{_NAME})')}"
+    rf"|(?:{_STOP}\s?)?(?:{_START}\s?assistant\s?)?(?P<channel>{_CHANNEL})\s?final.{{0,60}}?{_MESSAGE})",
     re.IGNORECASE,
 )
 _ANY_CLOSING = re.compile(rf"{_CLOSING.format(name=_NAME)}|{_LEFT}{_THINKING}[_:.-]?end{_RIGHT}", re.IGNORECASE)
