@@ -436,7 +436,12 @@ async def test_stop_strings_that_the_server_takes_none_of_do_not_cut_a_thought()
     assert "".join(token.token for token in reply.token_logprobs or ()) == reply.text
 
 
-@pytest.mark.parametrize("finish", ["error", "insufficient_system_resource", "abort"])
+@pytest.mark.parametrize(("said", "read"), [("LENGTH", "length"), ("eos", "stop"), ("sensitive", "content_filter")])
+def test_how_a_reply_ended_is_read_by_whatever_name(said, read):
+    assert read_replies(completion({"content": "Four"}, finish=said), ASK, None)[0].finish_reason == read
+
+
+@pytest.mark.parametrize("finish", ["error", "insufficient_system_resource", "abort", "network_error"])
 async def test_a_reply_that_the_server_broke_off_is_asked_for_again(finish):
     async with adapter() as (mock, model):
         broken = f"malformed:{json.dumps(completion({'content': 'The first half of'}, finish=finish))}"

@@ -152,10 +152,12 @@ def roles(body):
             lambda had: had != ["user"],
             ["user"],
         ),
-        (
-            "After the optional system message, conversation roles must alternate user/assistant",
-            lambda had: had[-2:] == ["user", "user"],
-            ["system", "user"],
+        *(
+            (said, lambda had: had[-2:] == ["user", "user"], ["system", "user"])
+            for said in (
+                "After the optional system message, conversation roles must alternate user/assistant",
+                "deepseek-reasoner does not support successive user or assistant messages (messages[1] and [2])",
+            )
         ),
     ],
 )
@@ -226,6 +228,7 @@ ODD = {
     "a mark before JSON": "\ufeff" + message("Seven."),
     "several lines": 'data: {"choices": [{"delta":\r\ndata: {"content": "Seven."}}]}\r\n\r\ndata: [DONE]',
     "empty events": events(delta("Sev")).replace("[DONE]", "") + "\n\n" + events(delta("en."), {"choices": []}),
+    "signs of life": "event: ping\ndata: ping\n\n" + events(delta("Seven."), last="data: [done]"),
     "no reason": events(delta("Sev"), {"choices": [{"index": 0, "delta": None}]}, delta("en.")),
     "parts in a stream": events(delta([{"type": "text", "text": "Sev"}]), delta([{"text": "en."}, {"text": None}])),
     "parts": message(["Sev", {"type": "text", "text": "en."}, {"type": "text", "text": None}], finish_reason=None),
@@ -274,6 +277,18 @@ async def test_a_refusal_names_a_parameter_in_whatever_form_it_comes(status, sai
 async def test_a_stream_that_nobody_asked_for_is_read():
     first, *_ = await asked(lambda body: None, unasked=True, script=lambda body: "é\u2028two")
     assert [reply.text for reply in first] == ["é\u2028two"] * 3
+
+
+async def test_several_replies_that_are_refused_at_temperature_0_alone_are_asked_for_above_it():
+    async with Picky() as server:
+        server.judge = lambda body: (
+            "n must be 1 in greedy sampling" if "n" in body and not body["temperature"] else None
+        )
+        model = OpenAIModel("mock", ModelOptions(base_url=server.url))
+        for temperature in (0, 0.7, 0):
+            assert len(await model.generate(ASK, Sampling(n=3, temperature=temperature))) == 3
+        await model.aclose()
+    assert [body.get("n", 1) for body in server.received] == [3, 1, 1, 1, 3, 1, 1, 1]
 
 
 ERRORS = recorded("errors.json")

@@ -41,15 +41,16 @@ class Dialect:
     without: parameters that are not sent, because they are refused or ignored; "system" stands for system messages, and
     without "max_tokens" the length limit has its other name. lacks: what cannot be asked for at all, because the server
     would ignore it silently. bounds: the least and the most that a parameter may be. samples: the most replies of one
-    request. stops: the most stop strings of one request. refuses_blank_stops: a stop string of white space alone is
-    refused. joins: turns of one role that follow each other become one. streams: replies are taken as streams.
-    thinks_apart: `completion_tokens` leaves out the tokens of thoughts, which `total_tokens` has.
+    request. greedy_alone: it is 1 at temperature 0. stops: the most stop strings. refuses_blank_stops: a stop string of
+    white space alone is refused. joins: turns of one role that follow each other become one. streams: replies are taken
+    as streams. thinks_apart: `completion_tokens` leaves out the tokens of thoughts, which `total_tokens` has.
     """
 
     without: frozenset[str] = frozenset()
     lacks: frozenset[Wish] = frozenset()
     bounds: frozenset[tuple[str, Bounds]] = frozenset()
     samples: int | None = None
+    greedy_alone: bool = False
     stops: int | None = None
     refuses_blank_stops: bool = False
     joins: bool = False
@@ -67,7 +68,8 @@ class Dialect:
             limit: sampling.max_tokens,
             "temperature": sampling.temperature,
         }
-        if (samples := min(sampling.n, self.samples or sampling.n)) > 1:
+        at_once = 1 if self.greedy_alone and not sampling.temperature else self.samples or sampling.n
+        if (samples := min(sampling.n, at_once)) > 1:
             body["n"] = samples
         if sampling.top_p < 1:
             body["top_p"] = sampling.top_p
@@ -122,6 +124,8 @@ class Dialect:
         value, without = sent[name], replace(self, without=self.without | {name})
         numbers = complaint.numbers(name, sent)
         if name == "n":
+            if not (sent.get("temperature", 1) or self.greedy_alone):
+                return replace(self, greedy_alone=True)
             fewer = max((int(each) for each in numbers if each < value), default=1)
             return replace(self, samples=fewer if fewer >= _WORTH_ASKING and self.samples is None else 1)
         if name == "stop":
@@ -174,9 +178,9 @@ _REQUIRED = frozenset({"model", "messages", "logprobs", "grammar", "structured_o
 """What is not left out: a request makes no sense without it, or the caller has to know that it was."""
 _LENGTHS = frozenset({"max_tokens", "max_completion_tokens"})
 _LEAST_LENGTH, _LARGEST_LEAST, _WORTH_ASKING = 16, 64, 4
-_ROLES = re.compile(r"\brole|alternat|\bsystem\b|developer instruction|角色", re.IGNORECASE)
+_ROLES = re.compile(r"\brole|\bsystem\b|\bdeveloper\b|角色|alternat|\buser\b.{1,30}\bassistant\b", re.IGNORECASE)
 _SURELY_ROLES = re.compile(r"\broles?\b|\bsystem (?:message|prompt|instruction)", re.IGNORECASE)
-_ALTERNATE = re.compile(r"alternat|consecutive|\bsame role|交替", re.IGNORECASE)
+_ALTERNATE = re.compile(r"alternat|consecutive|successive|interleav|\bsame role|交替", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_./])(?<![A-Za-z]-)\d{1,9}(?:\.\d{1,9})?(?![A-Za-z0-9_]|\.\d|-[A-Za-z])")
 _THOUSANDS = re.compile(r"(?<![\[(\d])(\d{1,3}),(?=\d{3}(?!\d))")
 _RANGE = re.compile(
@@ -223,28 +227,28 @@ def grammar_parameter(name: str, grammar: Grammar) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-TRANSIENT = frozenset({408, 409, 425, 429})
+TRANSIENT = frozenset({408, 409, 425, 429, 498})
 NO_QUOTA = "insufficient_quota"
 """The code of a complaint about an account without money or quota, whatever the provider calls it."""
 BAD_KEY = "invalid_api_key"
 """The code of a complaint about the key, where the provider's status does not say so."""
 _MOST_LETTERS = 4000
 _CONTEXT = re.compile(
-    r"context.{0,12}(?:length|window|size|limit)|maximum (?:context|prompt|input|model length)"
+    r"context.{0,12}(?:length|window|size|limit|exceed)|maximum (?:context|prompt|input|model length)|超长|过长"
     r"|too many (?:input )?tokens|`inputs` tokens \+ `max_new_tokens` must be"
     r"|(?:prompt|input).{0,24} too (?:long|large)|input token count.{0,24}exceeds|\b(?:input|prompt) length\b",
     re.IGNORECASE,
 )
-_TWO_SIZES = re.compile(r"(?<![\d.])(?!2\d{3}-)\d{3,9}(?![\d.])")
+_TWO_SIZES = re.compile(r"(?<![\d.])(?!2\d{3}-)\d{3,9}(?!\d|\.\d)")
 _TOKENS = re.compile(r"token|токен|トークン|토큰|令牌|词元", re.IGNORECASE)
 _RATE = re.compile(
     r"rate.?limit|too many requests"
-    r"|\bper.?(?:second|min|hour|day)|\b[TR]P[MD]\b|throttl|try again (?:in|later)|wait before",
+    r"|\bper.?(?:second|min|hour|day)|\b[TR]P[MD]\b|throttl|try again (?:in|later)|wait before|temporaril|overload",
     re.IGNORECASE,
 )
 _NOT_BOTH = re.compile(r"temperature\W{1,3}\w{1,4}\W{1,3}top_p", re.IGNORECASE)
 _MONEY = frozenset({NO_QUOTA, "billing_error", "enforced_spend_limit_reached", "credit_balance_exhausted"})
-_NO_MONEY = re.compile(r"credit balance is too low|\blimit: 0\b", re.IGNORECASE)
+_NO_MONEY = re.compile(r"credit balance|\blimit: 0\b|insufficient.{0,12} (?:balance|quota)|spend\w* limit|欠费", re.I)
 _TAG = re.compile(r"<(?:(?:style|script|title)\b[^<>]{0,200}+>[^<>]{0,4000}+<)?+[^<>]{0,200}+>", re.IGNORECASE)
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 
@@ -425,14 +429,14 @@ class Joining:
     def _read(self, line: bytes) -> None:
         """Read a line of an event. Most events are one line; the JSON of others is whole at the blank line."""
         data = line[5:].strip() if line.startswith(b"data:") else b""
-        if data == b"[DONE]":
+        if data.upper() == b"[DONE]":
             self.ended = True
         elif self._data and not line:
             whole, self._data = b"\n".join(self._data), []
             self.add(read_json(whole))
         elif self._data:
             self._data.append(data)
-        elif data:
+        elif data.startswith(b"{"):  # others are signs of life
             try:
                 chunk = read_json(data)
             except ValueError:
@@ -454,12 +458,14 @@ def _extend(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
 
 _TEXT_FIELDS = frozenset({"content", "reasoning_content", "reasoning", "refusal"})
 FILTERED = "content_filter"
-INTERRUPTED = frozenset({"error", "insufficient_system_resource", "abort"})
-"""How a reply ends that the server broke off, in the words of OpenRouter and Mistral, DeepSeek, vLLM and SGLang."""
-_FINISHES = {"stop": "stop", "max_tokens": "length", "model_length": "length", FILTERED: FILTERED} | dict.fromkeys(
-    ("safety", "recitation", "blocklist", "prohibited_content", "spii"), FILTERED
-)
-"""Gemini may give the names of its own interface, and a filter's reason behind a colon; `model_length` is Mistral's."""
+INTERRUPTED = re.compile(r"error|insufficient_system_resource|abort|cancel|time_?out", re.IGNORECASE)
+"""How a reply ends that the server broke off."""
+_FINISHES = {
+    FILTERED: re.compile(r"filter|safety|recitation|blocklist|prohibited|spii|sensitive", re.IGNORECASE),
+    "length": re.compile(r"length|limit|max_|window", re.IGNORECASE),
+    "stop": re.compile(r"stop|eos|end_|complete", re.IGNORECASE),
+}
+"""How it ends otherwise, by whatever names; those of calls of tools stay."""
 
 
 def read_replies(
@@ -483,8 +489,8 @@ def read_replies(
 def reply_of(choice: Mapping[str, Any]) -> Reply:
     """One reply. A thought that the server separates has one name at DeepSeek and llama.cpp and another at vLLM."""
     end = choice.get("finish_reason") or "stop"
-    if isinstance(end, str):
-        end = _FINISHES.get(end.partition(":")[0].strip().lower(), end)
+    if isinstance(end, str) and not INTERRUPTED.search(end):
+        end = next((name for name, form in _FINISHES.items() if form.search(end)), end)
     message = choice["message"] if end != FILTERED else choice.get("message") or {}  # a filter may leave none at all
     thought = message.get("reasoning_content") or message.get("reasoning")
     scored = (choice.get("logprobs") or {}).get("content")

@@ -143,8 +143,7 @@ class Provider:
             return [Listing(name, False, f"what answers at {url} lists no models, so it may be another kind of server")]
         if not models:
             return [Listing(name, False, f"{url} {self.empty}", None, url)]
-        where = url + (note if self.kind == "any" else "")
-        return [self._listing(model, where, url, options.base_url) for model in models]
+        return [self._listing(model, url + note * (self.kind == "any"), url, options.base_url) for model in models]
 
     def _listing(self, model: str, where: str, url: str, base_url: str | None) -> Listing:
         name = f"{self.name}/{model}"
@@ -227,8 +226,6 @@ class OpenAIModel:
             messages = [Message(role=m.role, content=neutralise(m.content, facts.control_tokens)) for m in messages]
         complete = partial(self._complete, messages, facts.grammar)
         replies = await complete(sampling)
-        if len(replies) < sampling.n:
-            self._dialect = replace(self._dialect, samples=len(replies))
         while len(replies) < sampling.n:
             replies = await _complete_more(complete, sampling, replies)
         return replies[: sampling.n]
@@ -247,10 +244,10 @@ class OpenAIModel:
                 if not isinstance(outcome, int):
                     if self._dialect == before != dialect:  # else a concurrent call has found something already
                         self._dialect = dialect
-                        refused = ", ".join(name for name in first if request.get(name) != first[name])
-                        _log.warning(
-                            "%s: requests differ by what the server refused: %s", self.name, refused or "stream"
-                        )
+                        refused = ", ".join(name for name in first if request.get(name) != first[name]) or "stream"
+                        _log.warning("%s: requests differ by what the server refused: %s", self.name, refused)
+                    if len(outcome) < request.get("n", 1):
+                        self._dialect = replace(self._dialect, samples=len(outcome))
                     return outcome
                 status = outcome
             complaint = protocol.read_complaint(status, headers, protocol.joined(body))
@@ -276,7 +273,7 @@ class OpenAIModel:
             why = http.redacted(str(error).splitlines()[0], self.key)
             raise TransientModelError(f"{self.served_at} gave a malformed reply: {why}") from None
         for reply in replies:
-            if reply.finish_reason in protocol.INTERRUPTED:  # what it says until there is no answer
+            if protocol.INTERRUPTED.search(reply.finish_reason):  # what it says until there is no answer
                 raise TransientModelError(f"{self.served_at} broke its reply off ({reply.finish_reason})")
         stop = sampling.stop if dialect.cuts_here(sampling.stop) else ()
         return [protocol.without_key(ended_at(reply, stop), self.key) for reply in replies]
@@ -288,7 +285,7 @@ class OpenAIModel:
         session = await self._sessions.get()
         try:
             async with session.post(
-                self._chat, data=body, headers=self._headers(), proxy=self._proxy, allow_redirects=False
+                self._chat, data=body, headers=http.headers_with(self.key), proxy=self._proxy, allow_redirects=False
             ) as response:
                 self._met = True
                 on_data = None if (hear := hearing.get()) is None else protocol.Joining(hear).follow
@@ -307,15 +304,12 @@ class OpenAIModel:
         connect = PROBE_CONNECT_SECONDS if seconds <= PROBE_SECONDS else None
         async with session.get(
             place,
-            headers=self._headers() if headers is None else headers,
+            headers=http.headers_with(self.key) if headers is None else headers,
             proxy=self._proxy,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=connect),
         ) as response:
             return response.status, response.headers, await http.read_body(response, http.LEAST_LIMIT)
-
-    def _headers(self) -> Mapping[str, str]:
-        return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
 
     def _session(self) -> aiohttp.ClientSession:
         # No more connections than the process may open files, so that calls wait instead of failing.
