@@ -175,6 +175,27 @@ async def test_what_is_written_otherwise_is_supported(claim: str) -> None:
     assert [each.verdict for each in await checked(claim, QUAY, DANUBE)] == [Verdict.SUPPORTED]
 
 
+YARD = """Moor your boat before you pay. Boats over 12 tons pay double. Some cranes are checked weekly. Guests may use
+the slip. Returns are free, except for ropes that were cut. The north gate is closed at night. The keeper
+pays for oil, and the owner for coal. Each berth gets 60 litres a day. In winter the sluice stays open at
+noon."""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("Before you pay, moor your boat.", "Moor your boat after you pay."),
+        ("Boats pay double if they are over 12 tons.", "Boats under 12 tons pay double."),
+        ("Some of the cranes are checked weekly.", "All cranes are checked weekly."),
+        ("The slip may be used by guests.", "Guests have to use the slip."),
+        ("Returns are free.", "Returns are free for ropes that were cut."),
+    ],
+)
+async def test_an_opposite_bound_order_number_or_duty_supports_nothing(right: str, wrong: str) -> None:
+    said = await checked(f"{right} {wrong}", Passage(id="yard.md", title="Yard", text=YARD))
+    assert [each.verdict is Verdict.SUPPORTED for each in said] == [True, False]
+
+
 async def test_a_pronoun_means_what_stands_before_it_and_a_list_what_it_stands_under() -> None:
     said = await checked("The quay of Alderby lies in the south. It is 775 km long.", QUAY, SEINE)
     assert said[1].verdict is not Verdict.SUPPORTED

@@ -230,10 +230,9 @@ async def _run(
     settled = tuple(i for i in range(len(pieces)) if i not in fallen)
     steps = tuple(_plain(piece.body) for piece in pieces)
     settings: dict[str, Any] = {"draft": steps, "settled": settled, "max_rounds": 0}
-    names = catalogue.method(offer.method).fields
     if "k" not in session.setup.settings.get(offer.method, {}):
         settings |= {"k": _K, "reflection_tokens": _REFLECTION}
-    own = {key: value for key, value in settings.items() if key in names}
+    own = {key: value for key, value in settings.items() if key in catalogue.method(offer.method).fields}
     try:
         return await session.ask(question, offer, form=form.name, settings=own, **options)
     except EmptyAnswer:

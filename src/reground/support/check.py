@@ -131,8 +131,7 @@ def _with_sentences(answer: Answer, parts: Sequence[Compared], markers: Sequence
     for each, (score, places) in zip(parts, best, strict=True):
         units = [each.lexical.sentences[place] for place in places if score >= SUPPORTED]
         quotes = tuple(Citation.of(markers[unit.place], unit.passage, unit.sentence) for unit in units)
-        known = score if each.claim.statement else None
-        sentences.append(Sentence(text=each.claim.text, score=known, supports=quotes))
+        sentences.append(Sentence(text=each.claim.text, score=score if each.claim.statement else None, supports=quotes))
     return answer.model_copy(update={"sentences": tuple(sentences)})
 
 

@@ -11,10 +11,22 @@ from reground.text.languages import CONTENT, HIRAGANA, VERBAL
 
 Tokens = list[tuple[str, set[str]]]
 """The words of a text in order, each with its terms; function words have none."""
+Side = tuple[int, int, Sequence[str]]  # a pair of opposites, which of both stands there, and the terms behind it
 
 _TIME = re.compile(r"\A(?:1\d|20)\d\d(?:-\d\d-\d\d)?\Z")
 _HEDGES = {"least", "most", "more", "less", "fewer", "over", "under", "about", "around", "nearly", "almost", "up"}
 """What makes a number a bound or a rough one, up to three words before it."""
+_SIDES = (
+    ("before|until|bevor|vor|bis", "after|since|nachdem|nach|seit"),
+    ("above|over|exceed(?:s|ing)?|at least|(?:more|longer|mehr) (?:than|als)|über|mindestens",
+     "below|under|up to|at most|within|(?:less|fewer|shorter|weniger) (?:than|als)|unter|höchstens|maximal"),
+    ("all|every|each|any(?:one|body)|every(?:one|body)|alle[nr]?|jede[mnrs]?", "some|only|few|einige|manche|nur"),
+    ("(?:must|ha(?:ve|s) to|muss|müssen)(?! not)", "(?:may|can|darf|dürfen|kann|können)(?! not)"),
+)  # fmt: skip
+_GROUPS = (rf"(?P<s{at}{side}>{words})" for at, pair in enumerate(_SIDES) for side, words in enumerate(pair))
+SIDED = re.compile(rf"(?P<turned>\b(?:not|no|never|nicht) )?\b(?:{'|'.join(_GROUPS)})\b", re.IGNORECASE)
+"""Words that set an order, a bound, how many or a duty, and what sets the opposite one, as a negation does too."""
+BOTH_WAYS = 2  # so many pairs: "some" says no other thing than "all" does
 _ROUGH = 0.05  # how far a rounded number is from what it stands for, as a share of it
 
 
@@ -127,8 +139,7 @@ def _is_name(word: str) -> bool:
 
 def _names(parts: Sequence[Tokens]) -> Iterator[tuple[Tokens, int, int]]:
     """Names with the part that they stand in, behind a word that says something."""
-    runs = ((part, start, end) for part in parts for start, end in _runs(part, "name", frozenset()))
-    return (run for run in runs if _lead(run[0], run[1]))
+    return ((part, *run) for part in parts for run in _runs(part, "name", frozenset()) if _lead(part, run[0]))
 
 
 def _terms(tokens: Tokens) -> set[str]:

@@ -17,14 +17,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 from reground.core.answers import abstains
 from reground.core.evidence import without_unknown
-from reground.support.contrast import Tokens, in_its_place, kind, leads_elsewhere, of_another, other_unit, replaced
+from reground.support import contrast
+from reground.support.contrast import Tokens, in_its_place, kind
 from reground.support.units import Evidence
 from reground.text import languages
 from reground.text.excerpts import FUNCTION_WORDS
@@ -138,7 +139,7 @@ _COUNTS = {
         "achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig",
     )
     for word, number in zip(words.split(), (*range(2, 21), *range(30, 100, 10)), strict=True)
-}
+} | {"twice": 2}
 _COUNT = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u2009\u202f](?=\d{3}(?!\d))|(?:(?<=\b\d)|(?<=\b\d\d)) (?=\d{3}\b)")
@@ -149,12 +150,12 @@ _WHOLE = re.compile(r"(?<![\d.])(\d++)\.0++(?!\.?\d)")
 _SCALES = ["thousand", "million", "billion", "trillion"]
 _SCALED = re.compile(rf"\b(\d{{1,9}}(?:\.\d{{1,9}})?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 _COMMA = frozenset({"da", "de", "el", "es", "fi", "fr", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"})
-_ENGLISH_NOT = r"\b(?:not|no(?: longer)?|never|none|neither|nor|cannot|without)\b|n['’]t\b"
+_ENGLISH_NOT = r"\b(?:not|no(?: longer)?|never|none|neither|nor|cannot|without|except|unless)\b|n['’]t\b"
 _NOT = {
     code: rf"\b(?:{'|'.join(words.split())})\b"
     for code, words in {
         "da": "ikke ingen intet aldrig uden hverken",
-        "de": "nicht kein keine keinen keinem keiner keines nie niemals niemand nichts ohne weder",
+        "de": "nicht kein keine keinen keinem keiner keines nie niemals niemand nichts ohne weder außer",
         "es": "no nunca jamás nadie nada ningún ninguno ninguna ni sin tampoco",
         "fr": "pas jamais aucun aucune rien ni sans non",
         "it": "non no mai nessun nessuno nessuna né senza neanche nemmeno",
@@ -218,6 +219,7 @@ class _Words(NamedTuple):
     names: set[str]
     code: set[str]
     unspaced: list[tuple[set[str], set[str]]]
+    sides: Sequence[contrast.Side] = ()
 
     def names_without(self, there: Set[str]) -> set[str]:
         """The terms of names that are not in a text, in writing without spaces of those that have no term there."""
@@ -225,9 +227,9 @@ class _Words(NamedTuple):
 
     def without(self, other: _Words) -> _Words:
         """The terms that the other text has not."""
-        shared = other.weights.keys()
-        others = {term: weight for term, weight in self.weights.items() if term not in shared}
-        return _Words(others, self.numbers - shared, self.names - shared, self.code - shared, self.unspaced)
+        both = other.weights.keys()
+        others = {term: weight for term, weight in self.weights.items() if term not in both}
+        return _Words(others, self.numbers - both, self.names - both, self.code - both, self.unspaced, self.sides)
 
 
 class Lexical:
@@ -285,10 +287,10 @@ class Lexical:
         """What a claim says, and what a unit says instead, which has the claim's value for another thing."""
         unit = self.sentences[place]
         if unit.cells:
-            return other_unit(self._tokens(statement), [[*map(self._tokens, cell)] for cell in unit.cells])
+            return contrast.other_unit(self._tokens(statement), [[*map(self._tokens, cell)] for cell in unit.cells])
         said, claim, there = self._tokens(statement), self._parts(statement), self._parts(unit.sentence)
-        other = of_another(said, there) or leads_elsewhere(claim, there)
-        return other or replaced(said, self._tokens(unit.sentence), self._whole[place])
+        other = contrast.of_another(said, there) or contrast.leads_elsewhere(claim, there)
+        return other or contrast.replaced(said, self._tokens(unit.sentence), self._whole[place])
 
     def _parts(self, text: str) -> list[Tokens]:
         return [self._tokens(part) for part in _PARTS.split(text)]
@@ -459,6 +461,14 @@ class Lexical:
             denied.append(set(near))
         return list(filter(None, denied))
 
+    def _sides(self, text: str) -> Iterator[contrast.Side]:
+        """The sides of opposites that a text is on."""
+        for match in contrast.SIDED.finditer(text):
+            _, pair, side = [*str(match.lastgroup)]
+            near = self._content(_STOP.split(text[match.end() : match.end() + _CLAUSE])[0])[:_DENIED]
+            if near:
+                yield int(pair), int(side) ^ (match["turned"] is not None), near
+
     def _content(self, text: str) -> list[str]:
         terms = self._analyzed(self._segment(self._plain(self._not.sub(" ", text))))
         letters = [term for term in terms if len(term) == 1 and CONTENT.match(term)]
@@ -469,10 +479,8 @@ class Lexical:
         one, other = self.sentences[first], self.sentences[second]
         is_one_page = (one.passage.page_id, one.quoted) == (other.passage.page_id, other.quoted)
         pairs = ((self._titles[first], self._own[second]), (self._titles[second], self._own[first]))
-        apart = self._titles[first] != self._titles[second]
-        apart = apart and not any(
-            each.sentence.startswith("From: ") for each in (one, other)
-        )  # the head of another mail
+        is_mail = any(each.sentence.startswith("From: ") for each in (one, other))  # the head of another one
+        apart = self._titles[first] != self._titles[second] and not is_mail
         return is_one_page or (apart and any(title and title <= own for title, own in pairs))
 
     def _states(self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]]) -> float:
@@ -523,6 +531,11 @@ class Lexical:
             *({term.removeprefix("un")} for place in places for term in self._own[place] if term[:2] == "un"),
         ]
         lacks = any(terms not in there and not any(terms & others for others in here) for terms in denied)
+        texts = [self.sentences[place].sentence for place in places]
+        for pair, side, terms in claim.sides:
+            there_too = (each for text in texts for each in self._sides(text))
+            met = {other for each, other, behind in there_too if each == pair and terms[0] in behind}
+            lacks |= met == {1 - side} and (pair < contrast.BOTH_WAYS or side == 0)
         return lacks or any(
             2 * len(terms & claim.weights.keys()) > len(terms) and not any(terms & others for others in denied)
             for terms in there
@@ -545,7 +558,7 @@ class Lexical:
     def _of(self, claim: Claim) -> _Words:
         words = self._words(claim.statement)
         words.names.update(self._words(claim.key).weights.keys() - words.numbers)
-        return words
+        return words._replace(sides=[*self._sides(claim.statement)])
 
     def _words(self, text: str) -> _Words:
         """The terms of a text. The first word's capital makes no name, unless nothing that is compared writes it small.
