@@ -10,6 +10,7 @@ import json
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -454,12 +455,30 @@ class AnswerForm:
         """How to state the answer alone, without reasoning."""
         return self.bare or self.instruction
 
+    def in_language_of(self, question: str) -> AnswerForm:
+        """The form that names the question's language where the script tells it: small models else write English."""
+        language = _language_by_script(question) or _THE_LANGUAGE
+        return replace(self, instruction=self.instruction.replace(_THE_LANGUAGE, language))
+
     def instructed(self, text: str) -> AnswerForm:
         """The form with what its reader says of how the answer is to be written. Raises ConfigurationError."""
         if len(text) > MOST_INSTRUCTIONS:
             raise ConfigurationError(f"the instructions have more than {MOST_INSTRUCTIONS:,} characters")
         more = f"\n\n{_INSTRUCTIONS}\n<instructions>\n{text}\n</instructions>"
         return replace(self, instruction=self.instruction + more, bare=self.bare and self.bare + more)
+
+
+_THE_LANGUAGE = "the language of the question"
+_SCRIPTS = {"HIRAGANA": "Japanese", "CJK": "Chinese", "HANGUL": "Korean", "THAI": "Thai", "GREEK": "Greek"}
+"""Scripts that one language has, by the first word of their letters' names in Unicode."""
+
+
+def _language_by_script(text: str) -> str:
+    """The English name of the language in whose own script most letters are; empty where the script tells none."""
+    scripts = Counter(unicodedata.name(letter, "?").split()[0] for letter in text if letter.isalpha())
+    if scripts["HIRAGANA"]:  # Japanese is written in three scripts, and this one is in every sentence
+        scripts["HIRAGANA"] += scripts.pop("KATAKANA", 0) + scripts.pop("CJK", 0)
+    return _SCRIPTS.get(max(scripts, key=scripts.__getitem__, default=""), "")
 
 
 MOST_INSTRUCTIONS = 8000
@@ -480,7 +499,7 @@ def abstains(text: str) -> bool:
 
 TEXT = AnswerForm(
     "text",
-    "Answer fully but briefly, in plain prose and in the language of the question.",
+    f"Answer fully but briefly, in plain prose and in {_THE_LANGUAGE}.",
     str.strip,
     final_pass=False,
     usual=200,

@@ -16,10 +16,10 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, TypeVar, cast, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
@@ -702,6 +702,11 @@ class Solved:
     error: Exception | None = None
 
 
+def _in_language_of(question: str, method: Any, form: object) -> Any:
+    named = form.in_language_of(question) if isinstance(form, AnswerForm) and is_dataclass(method) else form
+    return method if named == form else replace(method, form=named)
+
+
 async def solve(method: Method, question: str, run: Run, /, *, id: str, name: str) -> Solved:
     """Never raises for what goes wrong in the method: a failed question is data too.
 
@@ -712,8 +717,9 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
     stopped: str | None = None
     error: Exception | None = None
     failure: Failure | None = None
+    form = getattr(method, "form", None)
     try:
-        result = await awaited(method.solve, question, run)
+        result = await awaited(_in_language_of(question, method, form).solve, question, run)
         if not isinstance(result, Answer):
             raise ConfigurationError(f"{origin(method)}: solve gave {result!r:.80}, not a reground.core.answers.Answer")
         answer = result
@@ -727,7 +733,6 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         frame = traceback.extract_tb(error.__traceback__)[-1]  # where a bug arose is worth knowing
         place = "" if isinstance(error, RegroundError) else f" ({Path(frame.filename).name}:{frame.lineno})"
         failure = Failure(type=type(error).__name__, message=f"{error}{place}")
-    form = getattr(method, "form", None)
     writes_code = isinstance(form, AnswerForm) and form.draft_is_query
     if answer is not None and run.whole is not None and writes_code and run.meter.has_cut(answer.text):
         run.note("answer cut", why="the token budget cut the program: the whole answer before it", written=answer.text)
