@@ -182,8 +182,8 @@ def test_what_the_user_set_counts_everywhere_and_for_least(home: Path, docs: Pat
         assert answering("--config", "own.toml") == "own"
         assert answering("--config", "own.toml", "--model", "openai/given") == "given"
         assert json.loads(next((home / "home").rglob("config.json")).read_text())["seed"] == 7
-        assert run(["retrieve", "Danube", "--web", "frozen:absent"]) == 2  # not "give one of them"
-        assert "reground freeze" in capsys.readouterr().err
+        assert run(["retrieve", "Danube", "--web", "bing"]) == 2  # not "give one of them"
+        assert "retired" in capsys.readouterr().err
         assert run(["config", "unset", "model"]) == 0 and run(["config"]) == 0
         kept = capsys.readouterr().out
         assert json.dumps(str(docs)) in kept and f'{home}/reground.toml\nmodel = "openai/here"\n' in kept

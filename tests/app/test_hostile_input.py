@@ -101,7 +101,7 @@ def test_a_link_that_leads_to_itself_is_no_internal_error(home: Path, monkeypatc
 
 NAMED = [
     *([*ASK, f"--model={model}"] for model in ("gguf/{}", "gguf/o/r:{}.gguf", "gguf/{}/r:x.gguf", "hf/./{}")),
-    *([*ASK, option] for option in ("--corpus={}", "--trace={}", "--method={}.py", "--web=frozen:{}")),
+    *([*ASK, option] for option in ("--corpus={}", "--trace={}", "--method={}.py")),
     *(["index", "{}"], ["index", "docs", "--out={}"], ["show", "{}"], ["view", "{}"], ["report", "{}"]),
     *(["serve", "--new-key=x", "--keys={}"], ["chat", "--resume", "--conversation={}"]),
 ]

@@ -40,9 +40,7 @@ def test_as_json(capsys) -> None:
     ("arguments", "said"),
     [
         (["x"], "--corpus DIR or --web ENGINE"),
-        (["x", "--web", "frozen:absent.jsonl"], "reground freeze"),
         ([" ", "--corpus", "docs"], "empty"),
-        (["x", "--web", "brave,frozen:a"], "a snapshot is searched alone"),
     ],
 )
 def test_what_is_missing_is_said(arguments: list[str], said: str, capsys) -> None:

@@ -53,7 +53,6 @@ The pause grows because every check reads the folder of the corpus.
 """
 STDIN = "-"
 """The corpus that stands for text from standard input."""
-FROZEN = "frozen:"
 RETRIEVERS = "reground.retrievers"
 """The entry points of retrievers: modules with `create(argument)`."""
 
@@ -367,19 +366,12 @@ def own_retriever(spec: str) -> Retriever:
 
 def _web(options: Web, measured: Sequence[str]) -> Retriever:
     """The web. measured: questions of a measurement; pages that hold one of them are never given."""
-    spec = str(options.web)
-    if spec.startswith(FROZEN):
-        from reground.web.frozen import FrozenRetriever
-
-        return FrozenRetriever(expanded(spec.removeprefix(FROZEN)))
     from reground.web.engines import engine
     from reground.web.fetching import Fetcher
     from reground.web.retriever import Blocklist, WebRetriever
 
-    if FROZEN in spec:
-        raise ConfigurationError("a snapshot is searched alone: --web frozen:FILE")
     return WebRetriever(
-        engine=engine(spec),
+        engine=engine(str(options.web)),
         fetcher=Fetcher(networks=tuple(options.web_network or ())),
         mode=options.web_read,
         words=options.web_words,

@@ -260,7 +260,7 @@ class Web:
     one, or the name of a plug-in, NAME or NAME:ARGUMENT."""
     web: str | None = field(default=None, metadata=_WEB)
     """Search the web instead of documents: an engine (searxng:URL, brave, serper, tavily, exa, ddgs, searchr1:URL), a
-    plug-in, several with commas between them, of which the first that answers is taken, or frozen:FILE, a snapshot."""
+    plug-in, or several with commas between them, of which the first that answers is taken."""
     web_read: Literal["snippets", "pages", "first"] = field(default="pages", metadata={**_FILE, **_FOUND, **_WEB})
     """What of the results is read: snippets, as the engine shows them; pages, of each the part that is closest to the
     query; or the first page that can be read, in pieces of 1,500 tokens, as in RAT."""

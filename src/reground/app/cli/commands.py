@@ -16,12 +16,12 @@ from reground.app.cli.flags import Command
 _PANELS = {
     "Ask": ("ask", "check", "chat", "demo", "serve", "mcp"),
     "Look": ("index", "retrieve", "log", "show", "view", "models", "methods", "config"),
-    "Measure and train": ("eval", "compare", "report", "judge", "questions", "freeze", "train"),
+    "Measure and train": ("eval", "compare", "report", "judge", "questions", "train"),
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _FUNCTIONS = {"eval": "evaluate", "config": "config_app", "models": "models_app", "train": "train_app"}
 """What a file calls its command, where it is not the name."""
-_FILES = {"freeze": "show", "log": "show", "report": "eval"}
+_FILES = {"log": "show", "report": "eval"}
 """The files of commands that have none of their own."""
 
 

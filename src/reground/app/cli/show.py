@@ -1,4 +1,4 @@
-"""What runs left: `reground show` prints trajectories and trees, `log` earlier questions, and `freeze` keeps searches.
+"""What runs left: `reground show` prints trajectories and trees, and `log` earlier questions.
 
 A tree is printed a node a line, and the branch that UCB1 would try next comes first.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from reground.app.cli.console import consoles, human_time, note, print_json, say
+from reground.app.cli.console import consoles, human_time, note, print_json
 from reground.app.cli.display import plain, short, show_line, show_result, show_trajectory, tell
 from reground.app.cli.flags import Json
 from reground.app.runs import WITHIN, Result
@@ -28,7 +27,6 @@ from reground.core.trajectory import read_trajectories
 from reground.evaluation.trees import FORMAT, read_tree
 from reground.treesearch.mcts import Node, Tree, ucb1, walk
 from reground.view.contents import TRACES
-from reground.web.frozen import searches, write
 
 T = TypeVar("T")
 
@@ -93,29 +91,6 @@ def show(
         raise DataError(f"holds nothing {near}" if near else f"holds {len(names)} trajectories or trees", path=place)
     if unreadable:
         raise typer.Exit(EXIT_SURROUNDINGS)
-
-
-def freeze(
-    place: Annotated[Path, typer.Argument(help="A run's folder, or a file of trajectories.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file of the snapshot.")] = Path("web.jsonl"),
-    full: Annotated[
-        bool, typer.Option("--full", help="Keep snippets also of engines whose terms forbid it, for yourself alone.")
-    ] = False,
-) -> None:
-    """Keep what a run found on the web, so that it can be repeated when the web has moved on.
-
-    The snapshot holds every search, its date, and a hash of each text. Snippets of engines whose terms forbid to keep
-    them are left out; --web frozen:FILE then fetches nothing and finds the same.
-
-    Example:  reground freeze runs/rat --out rat-web.jsonl
-    """
-    trajectories = (each for file in trajectory_files(expanded(place)) for each in read_trajectories(file))
-    frozen = list(searches(trajectories, all_texts=full))
-    if not frozen:
-        raise DataError("no search of the web is in it; run a method with --web first", path=place)
-    count = write(expanded(out), frozen, made=datetime.now(UTC).isoformat(timespec="seconds"))
-    texts = [bool(passage.text) for each in frozen for passage in each.passages]
-    say(f"{count} searches with {sum(texts)} of {len(texts)} texts in {out}: --web frozen:{out}")
 
 
 def log(
