@@ -240,6 +240,14 @@ class TestFailures:
             with pytest.raises(ModelError, match=r"no model 'mick'; did you mean mock\? it serves mock, other"):
                 await model.generate(ASK, Sampling())
 
+    @pytest.mark.parametrize("path", ["", "/", "/api/", "/v1/chat/completions"])
+    async def test_an_address_beside_the_interface_gets_the_right_one_told(self, path):
+        async with MockOpenAI() as mock:
+            model = OpenAIModel("mock", ModelOptions(base_url=mock.origin + path))
+            with pytest.raises(ModelError, match=f"give {mock.url} as base URL"):
+                await model.generate(ASK, Sampling())
+            await model.aclose()
+
     async def test_an_unreachable_server_says_what_to_do(self, unused_tcp_port):
         model = OpenAIModel("mock", ModelOptions(base_url=f"http://127.0.0.1:{unused_tcp_port}/v1"))
         with pytest.raises(TransientModelError, match=f"cannot reach http://127.0.0.1:{unused_tcp_port}/v1") as caught:
@@ -367,7 +375,6 @@ def completion(*messages, finish="stop", usage=None, **more):
         ({"content": "\n\nFour END.", "reasoning": "2+2"}, "Four END.", "2+2"),
         ({"content": "<think>\n2+2\n</think>\n\nFour END."}, "Four END.", "2+2"),
         ({"content": "2+2\n</think>\n\nFour END."}, "Four END.", "2+2"),
-        ({"content": [{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]}, "in parts", None),
         ({"content": None, "refusal": "I will not"}, "I will not", None),
     ],
 )
@@ -422,6 +429,15 @@ def test_what_was_read_and_written_is_paid_for_whoever_counts(data, prompt, toke
     assert usage.cached <= prompt
 
 
+@pytest.mark.parametrize("text", ["Four. ", "Four", ""])
+def test_the_token_that_ended_a_reply_is_none_of_its_tokens(text):
+    scored = [{"token": token, "logprob": -1} for token in ("Four", ". ", "<|im_end|>")]
+    data = completion({"content": text})
+    data["choices"][0]["logprobs"] = {"content": scored}
+    (reply,) = read_replies(data, ASK, None)
+    assert "".join(token.token for token in reply.token_logprobs) == text
+
+
 def test_the_scored_samples_that_llama_cpp_does_not_count_are_counted_by_their_tokens():
     data = completion(TWELVE, TWELVE, timings={"predicted_n": 9})
     for choice in data["choices"]:
@@ -434,11 +450,6 @@ async def test_stop_strings_that_the_server_takes_none_of_do_not_cut_a_thought()
         (reply,) = await model.generate(ASK, Sampling(stop=("END",), logprobs=True))
     assert (reply.reasoning, reply.text) == ("an END", "Four ")
     assert "".join(token.token for token in reply.token_logprobs or ()) == reply.text
-
-
-@pytest.mark.parametrize(("said", "read"), [("LENGTH", "length"), ("eos", "stop"), ("sensitive", "content_filter")])
-def test_how_a_reply_ended_is_read_by_whatever_name(said, read):
-    assert read_replies(completion({"content": "Four"}, finish=said), ASK, None)[0].finish_reason == read
 
 
 @pytest.mark.parametrize("finish", ["error", "insufficient_system_resource", "abort", "network_error"])

@@ -8,7 +8,13 @@ import pytest
 from aiohttp import web
 
 from reground.app.runs import model_settings
-from reground.core.errors import ConfigurationError, ContextLengthExceeded, ModelError, TransientModelError
+from reground.core.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    ContextLengthExceeded,
+    ModelError,
+    TransientModelError,
+)
 from reground.core.language import Message, Reply, Sampling, hearing
 from reground.models._openai_protocol import STREAMED, Joining
 from reground.models.openai import OpenAIModel
@@ -65,6 +71,10 @@ async def asked(judge, sampling=RICH, messages=ASK, **attributes):
 
 def recorded(name):
     return json.loads((Path(__file__).parents[1] / "recorded" / name).read_text(encoding="utf-8"))
+
+
+def text_of(body):
+    return body if isinstance(body, str) else json.dumps(body)
 
 
 REFUSALS = recorded("refusals.json")
@@ -221,29 +231,14 @@ def message(content, **more):
     return json.dumps({"choices": [{"index": 0, "message": {"content": content}, **more}], "usage": None})
 
 
-ODD = {
-    "returns": events(delta("Sev"), delta("en.", "stop"), end="\r\r"),
-    "comments": ": alive\r\n\r\nevent: x\r\n" + events(delta("Seven.", "stop"), end="\r\n: alive\r\n\r\n"),
-    "a mark": "\ufeff" + events(delta("Seven.", "stop"), last=""),
-    "a mark before JSON": "\ufeff" + message("Seven."),
-    "several lines": 'data: {"choices": [{"delta":\r\ndata: {"content": "Seven."}}]}\r\n\r\ndata: [DONE]',
-    "empty events": events(delta("Sev")).replace("[DONE]", "") + "\n\n" + events(delta("en."), {"choices": []}),
-    "signs of life": "event: ping\ndata: ping\n\n" + events(delta("Seven."), last="data: [done]"),
-    "no reason": events(delta("Sev"), {"choices": [{"index": 0, "delta": None}]}, delta("en.")),
-    "parts in a stream": events(delta([{"type": "text", "text": "Sev"}]), delta([{"text": "en."}, {"text": None}])),
-    "parts": message(["Sev", {"type": "text", "text": "en."}, {"type": "text", "text": None}], finish_reason=None),
-    "no probability": message("Seven.", logprobs={"content": [{"token": "Seven.", "logprob": None}]}),
-}
-
-
-@pytest.mark.parametrize("body", ODD.values(), ids=ODD)
-async def test_a_reply_is_read_in_whatever_form_it_comes(body):
-    async with RecordedServer([Recorded(200, body)]) as server:
+@pytest.mark.parametrize("reply", recorded("replies.json"), ids=lambda each: each["as"])
+async def test_a_reply_is_read_in_whatever_form_it_comes(reply):
+    async with RecordedServer([Recorded(200, text_of(reply["body"]))]) as server:
         model = OpenAIModel("mock", ModelOptions(base_url=server.url))
-        (reply,) = await model.generate(ASK, Sampling(logprobs="logprobs" in body))
+        (read,) = await model.generate(ASK, Sampling(logprobs="logprobs" in reply["body"]))
         await model.aclose()
-    assert (reply.text, reply.finish_reason) == ("Seven.", "stop")
-    assert reply.usage.completion == 1
+    expected = ("Seven.", reply.get("finish", "stop"), reply.get("thought"), 1)
+    assert (read.text, read.finish_reason, read.reasoning, read.usage.completion) == expected
 
 
 async def test_a_stream_that_ends_early_is_no_reply():
@@ -263,6 +258,8 @@ async def test_a_stream_that_ends_early_is_no_reply():
         (200, '{"error": {"code": "400", "message": "seed is not supported"}}'),
         (200, '{"error": {"code": "x", "type": "invalid_request_error", "message": "seed is not supported"}}'),
         (422, '[{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]'),
+        (200, '{"error_code": 336003, "error_msg": "seed is unknown"}'),
+        (200, '{"result": null, "success": false, "errors": [{"code": 5, "message": "seed is odd"}], "messages": []}'),
     ],
 )
 async def test_a_refusal_names_a_parameter_in_whatever_form_it_comes(status, said):
@@ -292,15 +289,20 @@ async def test_several_replies_that_are_refused_at_temperature_0_alone_are_asked
 
 
 ERRORS = recorded("errors.json")
-KINDS = {"context": ContextLengthExceeded, "passing": TransientModelError, "refused": ModelError}
+KINDS = {
+    "context": ContextLengthExceeded,
+    "passing": TransientModelError,
+    "key": AuthenticationError,
+    "refused": ModelError,
+    "foreign": ModelError,
+}
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda each: each["provider"])
 async def test_an_error_is_of_its_kind_and_told_in_one_line_of_words(error):
-    body = error["body"] if isinstance(error["body"], str) else json.dumps(error["body"])
-    async with RecordedServer([Recorded(error["status"], body)]) as server:
+    async with RecordedServer([Recorded(error["status"], text_of(error["body"]))]) as server:
         model = OpenAIModel("mock", ModelOptions(base_url=server.url))
-        with pytest.raises(ModelError) as told:
+        with pytest.raises(ModelError, match="/v1" if error["is"] == "foreign" else None) as told:
             await model.generate(ASK, RICH)
         await model.aclose()
     assert type(told.value) is KINDS[error["is"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -21,7 +22,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.http import LEAST_LIMIT, MOST_LIMIT, read_json, redacted, retry_after, spelled
+from reground.core.http import LEAST_LIMIT, MOST_LIMIT, read_json, redacted, retry_after, spelled, words_of
 from reground.core.language import Grammar, Hearing, Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
 from reground.models.options import Price, alternating, priced, without_system
@@ -135,8 +136,9 @@ class Dialect:
             return replace(self, stops=fewer) if fewer >= 1 else without
         if name == "max_tokens" and "max_completion_tokens" in complaint.whole:
             return without
-        if (allowed := allowed_values(name, value, complaint, numbers)) is not None:
-            bounds = dict(self.bounds)
+        bounds = dict(self.bounds)
+        is_named = name in _LENGTHS and bounds.get(name, (1, 0))[1] == value  # so it is the first that is too large
+        if (allowed := (1, value - 1) if is_named else allowed_values(name, value, complaint, numbers)) is not None:
             least, most = bounds.get(name, allowed)
             bounds[name] = max(least, allowed[0]), min(most, allowed[1])
             if bounds[name][0] <= bounds[name][1]:
@@ -228,17 +230,19 @@ def grammar_parameter(name: str, grammar: Grammar) -> dict[str, Any]:
 
 
 TRANSIENT = frozenset({408, 409, 425, 429, 498})
-NO_QUOTA = "insufficient_quota"
+NO_QUOTA = "insufficient quota"
 """The code of a complaint about an account without money or quota, whatever the provider calls it."""
-BAD_KEY = "invalid_api_key"
+BAD_KEY = "invalid api key"
 """The code of a complaint about the key, where the provider's status does not say so."""
 _MOST_LETTERS = 4000
 _CONTEXT = re.compile(
-    r"context.{0,12}(?:length|window|size|limit|exceed)|maximum (?:context|prompt|input|model length)|超长|过长"
+    r"context.{0,12}(?:length|window|size|limit|exceed)|maximum (?:context|prompt|input|model length)"
     r"|too many (?:input )?tokens|`inputs` tokens \+ `max_new_tokens` must be"
-    r"|(?:prompt|input).{0,24} too (?:long|large)|input token count.{0,24}exceeds|\b(?:input|prompt) length\b",
+    r"|(?:prompt|input|content).{0,24} too (?:long|large)|input token count.{0,24}exceeds"
+    r"|\b(?:input|prompt) length\b|超长|过长",
     re.IGNORECASE,
 )
+_CONTEXT_FIELD = re.compile(r'"n_ctx"|"[a-z_]{0,20}context_(?:length|size|window)"', re.IGNORECASE)
 _TWO_SIZES = re.compile(r"(?<![\d.])(?!2\d{3}-)\d{3,9}(?!\d|\.\d)")
 _TOKENS = re.compile(r"token|токен|トークン|토큰|令牌|词元", re.IGNORECASE)
 _RATE = re.compile(
@@ -247,15 +251,16 @@ _RATE = re.compile(
     re.IGNORECASE,
 )
 _NOT_BOTH = re.compile(r"temperature\W{1,3}\w{1,4}\W{1,3}top_p", re.IGNORECASE)
-_MONEY = frozenset({NO_QUOTA, "billing_error", "enforced_spend_limit_reached", "credit_balance_exhausted"})
-_NO_MONEY = re.compile(r"credit balance|\blimit: 0\b|insufficient.{0,12} (?:balance|quota)|spend\w* limit|欠费", re.I)
-_TAG = re.compile(r"<(?:(?:style|script|title)\b[^<>]{0,200}+>[^<>]{0,4000}+<)?+[^<>]{0,200}+>", re.IGNORECASE)
+_NO_MONEY = re.compile(
+    r"credit balance|\blimit: 0\b|insufficient.{0,12} (?:balance|quota)|spend(?:ing)? limit|欠费", re.I
+)
+_NO_KEY = re.compile(r"(?:incorrect|invalid|wrong) api.?key", re.IGNORECASE)
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 
 
 @dataclass(frozen=True)
 class Complaint:
-    """An error reply. retry_after: seconds. whole: all that it says, where the message may be a part."""
+    """An error reply. code: its code and type as words. retry_after: seconds. whole: all that it says."""
 
     status: int
     message: str
@@ -290,41 +295,34 @@ class Complaint:
     def is_passing(self) -> bool:
         """Whether the server wants a pause, whatever its status is."""
         is_paced = self.retry_after is not None or _RATE.search(f"{self.code} {self.message}") is not None
-        return self.status in TRANSIENT or is_paced
+        return (self.status in TRANSIENT or is_paced) and not _CONTEXT.search(self.code)
 
     @property
     def is_about_context(self) -> bool:
         """Whether prompt and completion together were too long: by its field, its words, or two sizes in tokens."""
         if self.is_passing:
             return False
-        if self.status == 413 or "context_length" in self.code or "context_size" in self.code:
+        if self.status == 413 or _CONTEXT.search(self.code) or _CONTEXT_FIELD.search(self.whole):
             return True
-        has_sizes = _TOKENS.search(self.message) is not None and len(set(_TWO_SIZES.findall(self.message))) > 1
-        return _CONTEXT.search(self.message) is not None or (has_sizes and not self.named(_LENGTHS))
+        has_sizes = len(set(_TWO_SIZES.findall(self.message))) > 1
+        if _CONTEXT.search(self.message) is not None:
+            return has_sizes or self.param not in _LENGTHS
+        return has_sizes and _TOKENS.search(self.message) is not None and not self.named(_LENGTHS)
 
 
 def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
     """Read an error reply. Its message may hold a key: `http.redacted` removes it and shortens the message."""
-    text = body[:_MOST_LETTERS].decode("utf-8", "replace").strip()
     wait = retry_after(headers)
-    try:
+    data, whole = None, words_of(body.decode("utf-8", "replace"))
+    with suppress(ValueError):
         data = from_json(body)
-        text = to_json(data).decode()[:_MOST_LETTERS]  # without escapes, which would hide words
-    except ValueError:
-        data, text = None, _TAG.sub(" ", text) if "<html" in text.lower() else text
-    match data:
-        case {"error": error} | [{"error": error}]:  # Gemini's errors are lists
-            pass
-        case error:
-            pass
-    whole = _one_line(text)
-    if not isinstance(error, dict):
-        return Complaint(status, _one_line(str(error) if error else text), retry_after=wait, whole=whole)
-    # OpenAI says "message", FastAPI says "detail".
-    text = str(error.get("message") or error.get("detail") or text)
-    codes = map(str, (error.get("code") or "", error.get("type") or ""))
-    code = next((each for each in codes if each and not each.isdigit()), "")  # the number is the status again
-    details = error.get("details")  # as Google's services list them (google.rpc.Status)
+        whole = " ".join(to_json(data)[:_MOST_LETTERS].decode("utf-8", "replace").split())  # without escapes
+    error = _error_in(data)
+    fields = error if isinstance(error, dict) else {}
+    codes = (str(fields.get(name) or "") for name in ("code", "type"))
+    code = " ".join(each for each in codes if each and not each.isdigit()).replace("_", " ")  # a number is the status
+    text = words_of(error) or code or whole
+    details = fields.get("details")  # as Google's services list them (google.rpc.Status)
     for detail in details[:100] if isinstance(details, list) else ():
         match detail:
             case {"reason": "API_KEY_INVALID"}:
@@ -333,20 +331,33 @@ def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Comp
                 code = NO_QUOTA  # it does not come back before midnight, whatever RetryInfo says
             case {"retryDelay": delay} if wait is None and (seconds := _DELAY.fullmatch(str(delay))):
                 wait = float(seconds[1])
-    if error.get("type") in _MONEY or code in _MONEY or _NO_MONEY.search(text):
-        code = NO_QUOTA
-    return Complaint(status, _one_line(text), code, str(error.get("param") or ""), wait, whole)
+    for name, form in ((NO_QUOTA, _NO_MONEY), (BAD_KEY, _NO_KEY)):
+        code = name if form.search(f"{code} {text}") else code
+    return Complaint(status, text, code, str(fields.get("param") or ""), wait, whole)
 
 
-def status_of(error: Any) -> int:
-    """The status that an error would have had, of one that came under a 200."""
+def _error_in(data: Any) -> Any:
+    """What a body says of an error, if it says it apart from the rest; else the whole body."""
+    first = data[0] if isinstance(data, list) and len(data) == 1 else data  # Gemini's errors are lists
+    return (first.get("error") if isinstance(first, dict) else None) or data
+
+
+def status_of(data: Any) -> int | None:
+    """The status that an error would have had, of one that came under a 200; None of anything else."""
+    error, said = _error_in(data), words_of(data)
+    is_whole = error is data
+    has_replies = not isinstance(data, dict) or (data.get("choices") is not None and data.get("object") != "error")
+    if is_whole and (has_replies or not said):
+        return None
+    if "/chat/completions" in said:
+        return 404
     codes = [str(error.get(name)) for name in ("code", "status", "type")] if isinstance(error, dict) else []
     numbers = (int(each) for each in codes if re.fullmatch(r"[45]\d\d", each))
-    return next(numbers, 400 if any("invalid_request" in each for each in codes) else 500)
+    return next(numbers, 400 if is_whole or any("invalid_request" in each for each in codes) else 500)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text[:_MOST_LETTERS].split())
+FOREIGN = re.compile(rb'\A\s*+<|"(?:content|generated_text|output|response|text)"\s{0,9}+:\s{0,9}+[\[{"]')
+"""What shows a page, or in a reply without choices the text of another protocol."""
 
 
 def refusal(complaint: Complaint, sampling: Sampling, *, url: str, key_env: str, key: str | None) -> ModelError:
@@ -386,8 +397,8 @@ def joined(body: bytes) -> bytes:
     joining = Joining()
     joining.follow(body + b"\n\n")
     choices = joining.choices
-    if choices and (joining.ended or all(choice.get("finish_reason") for choice in choices.values())):
-        joining.whole["choices"] = [choices[index] for index in sorted(choices)]
+    is_whole = joining.ended or all(choice.get("finish_reason") for choice in choices.values())
+    joining.whole["choices"] = [choices[index] for index in sorted(choices)] if is_whole else []
     return body if joining.broken else to_json(joining.whole)
 
 
@@ -449,6 +460,8 @@ def _extend(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
     """Add a piece of a stream to the choice that it belongs to."""
     message = choice["message"]
     for name, value in (part.get("delta") or part.get("message") or {}).items():
+        if name == "content" and (thought := _of_parts(value, True)):
+            message["reasoning"] = (message.get("reasoning") or "") + thought
         is_text = name in _TEXT_FIELDS and isinstance(value, str | list)
         message[name] = (message.get(name) or "") + _of_parts(value) if is_text else value
     choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
@@ -456,6 +469,7 @@ def _extend(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
         choice.setdefault("logprobs", {"content": []})["content"] += scored
 
 
+_THINKS = re.compile("think|reason", re.IGNORECASE)
 _TEXT_FIELDS = frozenset({"content", "reasoning_content", "reasoning", "refusal"})
 FILTERED = "content_filter"
 INTERRUPTED = re.compile(r"error|insufficient_system_resource|abort|cancel|time_?out", re.IGNORECASE)
@@ -481,7 +495,10 @@ def read_replies(
             raise ValueError("no choices")
         usage = _usage(data, replies, messages, thinks_apart)
         replies[0] = replies[0].model_copy(update={"usage": usage})
-        return priced([separate(reply) for reply in replies], price)
+        replies = [separate(reply) for reply in replies]
+        cut = (reply.upto(len(reply.text)) for reply in replies)  # vLLM gives the token that ended the reply too
+        pairs = zip(cut, replies, strict=True)  # tokens of a byte spell no text
+        return priced([first if first.token_logprobs is not None else reply for first, reply in pairs], price)
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
@@ -492,11 +509,11 @@ def reply_of(choice: Mapping[str, Any]) -> Reply:
     if isinstance(end, str) and not INTERRUPTED.search(end):
         end = next((name for name, form in _FINISHES.items() if form.search(end)), end)
     message = choice["message"] if end != FILTERED else choice.get("message") or {}  # a filter may leave none at all
-    thought = message.get("reasoning_content") or message.get("reasoning")
+    thought = message.get("reasoning_content") or message.get("reasoning") or _of_parts(message.get("content"), True)
     scored = (choice.get("logprobs") or {}).get("content")
     return Reply(
         text=_text(message),
-        reasoning=thought if isinstance(thought, str) else None,
+        reasoning=thought if thought and isinstance(thought, str) else None,
         finish_reason=end,
         token_logprobs=None if scored is None else tuple(map(_scored, scored)),
     )
@@ -528,10 +545,13 @@ def _text(message: Mapping[str, Any]) -> str:
     return message.get("refusal") or ""
 
 
-def _of_parts(content: str | list[Any]) -> str:
-    """The text of a message's content, which may be a list of texts and of parts with a text."""
-    parts = [content] if isinstance(content, str) else content
-    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in parts)
+def _of_parts(content: Any, is_thought: bool = False) -> str:
+    """The text of a message's content, a text or a list of texts and of parts with a text; or that of its thought."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) and not is_thought else ""
+    texts = [part if isinstance(part, dict) else {"text": part} for part in content]
+    texts = [part for part in texts if is_thought == bool(_THINKS.search(str(part.get("type"))))]
+    return "".join(_of_parts(part.get("text") or part.get("thinking") or part.get("summary")) for part in texts)
 
 
 def _usage(data: Mapping[str, Any], replies: Sequence[Reply], messages: Sequence[Message], thinks_apart: bool) -> Usage:

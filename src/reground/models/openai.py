@@ -15,6 +15,7 @@ import re
 import resource
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -256,7 +257,7 @@ class OpenAIModel:
                 break
             dialect = better
             request = dialect.request(self._model, messages, sampling, grammar, extra)
-        if status == 404:
+        if status in (404, 405):
             raise await self._unknown_model(complaint)
         raise self._refusal(complaint, sampling)
 
@@ -266,10 +267,13 @@ class OpenAIModel:
         """The replies; or the status that an error has which some gateways report under a 200."""
         try:
             data = http.read_json(protocol.joined(body))
-            if isinstance(data, dict) and data.get("error"):
-                return protocol.status_of(data["error"])
+            if (status := protocol.status_of(data)) is not None:
+                return status
             replies = protocol.read_replies(data, messages, self.price, thinks_apart=dialect.thinks_apart)
         except ValueError as error:
+            if b'"choices"' not in body and protocol.FOREIGN.search(body):
+                hint = "give the address of its OpenAI-compatible interface, which often ends in /v1"
+                raise ModelError(f"{self.served_at} does not answer in OpenAI's chat protocol; {hint}") from None
             why = http.redacted(str(error).splitlines()[0], self.key)
             raise TransientModelError(f"{self.served_at} gave a malformed reply: {why}") from None
         for reply in replies:
@@ -341,15 +345,16 @@ class OpenAIModel:
             )
         return TransientModelError(f"{url} cut the connection ({type(error).__name__})")
 
-    async def list_models(self, seconds: float) -> list[str] | None:
+    async def list_models(self, seconds: float, base: URL | None = None) -> list[str] | None:
         """The models that the server lists; None if it answers with something else than such a list.
 
-        Raises ModelError if it does not answer in time, or is reground, whose answers come from such a server.
+        base: another base URL of it. Raises ModelError if it does not answer in time, or is reground itself.
         """
         templates = self.provider.listing_headers if self.key is not None else ()
         key = {name: value.format(key=self.key) for name, value in templates}
         try:
-            status, headers, body = await self._get(_below(self.base_url, "models"), seconds=seconds, headers=key)
+            place = _below(base or self.base_url, "models")
+            status, headers, body = await self._get(place, seconds=seconds, headers=key)
         except http.BadBody as error:
             raise ModelError(f"{self.served_at} {error}") from None
         except TimeoutError:
@@ -365,10 +370,14 @@ class OpenAIModel:
         return model_names(body, self.provider.listing_prefix)
 
     async def _unknown_model(self, complaint: protocol.Complaint) -> ModelError:
-        try:
-            models = await self.list_models(LISTING_SECONDS) or []
-        except ModelError:
-            models = []
+        path, models = self.base_url.path.rstrip("/"), None
+        with suppress(ModelError):
+            for other in dict.fromkeys((path, path.removesuffix("/chat/completions"), f"{path}/v1", "/v1")):
+                base = self.base_url.with_path(other).with_query(self.base_url.query)
+                if (models := await self.list_models(LISTING_SECONDS, base)) is not None and other != path:
+                    return ModelError(f"{self.served_at} speaks no chat protocol: give {base} as base URL")
+                if models is not None:
+                    break
         if not models or self._model in models:
             message = http.redacted(complaint.message, self.key)
             return ModelError(f"{self.served_at} knows no {self._model!r}, or the base URL is wrong (404): {message}")

@@ -25,10 +25,10 @@ def ollama_url() -> str:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "127.0.0.1", parts.port
+        if parts.scheme not in ("http", "https"):
+            raise ValueError
     except ValueError:
         raise ConfigurationError(f"OLLAMA_HOST must look like 127.0.0.1:11434, not {address!r}") from None
-    if parts.scheme not in ("http", "https"):
-        raise ConfigurationError(f"OLLAMA_HOST must look like 127.0.0.1:11434, not {address!r}")
     if host in ("0.0.0.0", "::"):  # noqa: S104 - where a server listens on every address, a client asks this machine
         host = "127.0.0.1"
     if port is None:
