@@ -423,9 +423,19 @@ def test_rows_of_written_tables_name_their_columns(name: str, content: str, rows
     assert len(lines) == len(content.split("\n"))
 
 
-def test_a_remark_in_markdown_is_no_text_but_in_code() -> None:
-    text = "\n3 gates.{}\n\n```\n<!-- 4 -->\n```\n`<!-- 4 -->`{}\n<!-- 4"
-    assert read("a.md", text.format("<!--\n5 - 6\n-->", "<!--5-->")).text == text.format("\n\n", "")
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.md", "\n3 gates.<!--\n5 -->\n\n```\n<!-- kept -->\n```\n`<!-- kept -->`<!--5-->\n<!-- kept"),
+        ("a.adoc", "// 5 gates\n3 gates.\n\n////\n5\n\n5\n////\n\n----\n// kept\n----\nhttp://kept"),
+        ("a.rst", "\n3 gates.\n\n.. 5 gates\n\n   and 5\n\n.. note:: kept\n\n.. _kept:\n"),
+        ("a.org", "# 5\n3 gates.\n#+BEGIN_COMMENT\n5\n#+END_COMMENT\n#+begin_src sh\n# kept\n#+end_src\n* kept"),
+    ],
+)
+def test_a_remark_is_no_text_but_in_code(name: str, content: str) -> None:
+    text = read(name, content).text
+    assert (text.split("\n")[1], len(text.split("\n"))) == ("3 gates.", len(content.split("\n")))
+    assert (text.count("kept"), "5" in text) == (content.count("kept"), False)
 
 
 def test_a_table_of_html_in_markdown_has_rows_and_lines_but_not_in_code() -> None:

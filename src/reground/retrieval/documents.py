@@ -71,9 +71,9 @@ _TEXT = Format(_suffixes("txt text log bib srt vtt textile jsonc json5"), versio
 JSONL = Format((".jsonl", ".ndjson", ".jsonl.gz"), version=4, most=None, has_lines=True)
 FORMATS = (
     _TEXT,
-    Format((".rst",), "text.read_structured", version=4, has_lines=True),
-    Format((".adoc", ".asciidoc", ".typ", ".wiki", ".mediawiki"), "text.read_asciidoc", version=5, has_lines=True),
-    Format((".org",), "text.read_org", version=3, has_lines=True),
+    Format((".rst",), "text.read_structured", version=5, has_lines=True),
+    Format((".adoc", ".asciidoc", ".typ", ".wiki", ".mediawiki"), "text.read_asciidoc", version=6, has_lines=True),
+    Format((".org",), "text.read_org", version=4, has_lines=True),
     Format((".tex",), "text.read_tex", version=3, has_lines=True),
     Format(_suffixes("md markdown mdown mkd mdx qmd rmd"), "text.read_markdown", version=8, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=3, most=32),

@@ -44,10 +44,36 @@ def read_plain(content: bytes, around: Circumstances, *, markup: bool = False) -
     return Read("", *decode(content, markup=markup))
 
 
-def read_structured(content: bytes, around: Circumstances, mark: re.Pattern[str] | None = None) -> Read:
-    """A text with the title that a pattern finds near its beginning at a line, or that a rule underlines. What it
-    defines stands where it is named, as {version} of AsciiDoc, and the rows of tables have the names of columns."""
+_DOTTED = re.compile(
+    r"^\.\.(?:$|[ \t]++(?!\[|_|\||[\w+.-]{1,40}(?::[\w+.-]{1,40})?::)[^\n]*+(?:\n(?:[ \t]++\S[^\n]*+|(?=\n[ \t])))*+)",
+    re.MULTILINE,
+)
+_SLASHED = re.compile(
+    r"^(?P<kept>-{4,99}|\.{4,99}|```)[ \t\r]*+$(?s:.*?)(?:^(?P=kept)[ \t\r]*+$|\Z)"
+    r"|^/{4}[ \t\r]*+$(?s:.*?)(?:^/{4}[ \t\r]*+$|\Z)|^//(?!/)[^\n]*+",
+    re.MULTILINE,
+)
+_HASHED = re.compile(
+    r"^[ \t]*+#\+begin_(?P<kept>src|example)(?s:.*?)(?:^[ \t]*+#\+end_|\Z)"
+    r"|^[ \t]*+#(?:\+begin_comment(?s:.*?)(?:^[ \t]*+#\+end_comment|\Z)|[ \t][^\n]*+|$)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""The remarks of reStructuredText, AsciiDoc and Org, and the code in which they are none."""
+
+
+def _without(remark: re.Match[str]) -> str:
+    """The lines of a remark without what they hold; code as it is."""
+    return remark[0] if remark.lastgroup else "\n" * remark[0].count("\n")
+
+
+def read_structured(
+    content: bytes, around: Circumstances, mark: re.Pattern[str] | None = None, remark: re.Pattern[str] = _DOTTED
+) -> Read:
+    """A text without remarks, with the title that a pattern finds near its beginning at a line, or that a rule
+    underlines. What it defines stands where it is named, as {version} of AsciiDoc, and the rows of tables have the
+    names of columns."""
     text, guessed = decode(content)
+    text = remark.sub(_without, text)
     if defined := dict(_DEFINED.findall(text)):
         text = _DEFINED_NAME.sub(lambda match: defined.get(match[1], match[0]), text, count=_MOST_NAMED)
     text = _TABLE.sub(_with_names, text)
@@ -119,8 +145,8 @@ def marked(text: str, begins: int = 0, *, mark: str) -> Iterator[Heading]:
 
 
 read_markup = partial(read_plain, markup=True)
-read_asciidoc = partial(read_structured, mark=_ASCIIDOC)
-read_org = partial(read_structured, mark=_ORG)
+read_asciidoc = partial(read_structured, mark=_ASCIIDOC, remark=_SLASHED)
+read_org = partial(read_structured, mark=_ORG, remark=_HASHED)
 
 
 def read_tex(content: bytes, around: Circumstances) -> Read:
