@@ -409,12 +409,29 @@ RULED = "  ====  =====\n  Bolt  Nm\n  ====  =====\n  M10   46\n  M12   117,\n   
 BARRED = ":unit: tonnes\n= Crane\n|===\n|Radius |Load\n\n|10 m\n|12 {unit}\n|20 m |5 \\| 6 {tare}\n|===\n"
 
 
+VALUES = '.. csv-table::\n   :header: Bolt, Nm\n\n   M10, 46\n   M12, "117, oiled"\n'
+TABULAR = r"""\begin{tabular}{@{}l S[table-format=1.2]@{}}  % 99
+\toprule \textbf{Fluid} & {Price} \\
+\midrule
+Brine & \$4.50 \\[2pt]
+
+Oil \& gas & \SI{7}{EUR} \\ \cmidrule(lr){1-2}
+\multicolumn{2}{c}{3 in all} \\
+\end{tabular}
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "content", "rows"),
     [
         ("a.rst", LISTED, {6: "Fluid: Brine; Seal: Viton, black", 9: "Fluid: Diesel; Seal: Neoprene"}),
         ("a.rst", RULED, {2: "Bolt | Nm", 4: "Bolt: M10; Nm: 46", 5: "Bolt: M12; Nm: 117, oiled"}),
         ("a.adoc", BARRED, {6: "Radius: 10 m; Load: 12 tonnes", 8: "Radius: 20 m; Load: 5 | 6 {tare}"}),
+        ("a.rst", VALUES, {2: "Bolt | Nm", 4: "Bolt: M10; Nm: 46", 5: "Bolt: M12; Nm: 117, oiled"}),
+        ("a.adoc", ",===\nBolt,Nm\nM10,46\n,===\n", {3: "Bolt: M10; Nm: 46"}),
+        ("a.adoc", '[%header,format=csv]\n|===\nBolt,Nm\nM12,"7, oiled"\n|===\n', {4: "Bolt: M12; Nm: 7, oiled"}),
+        ("a.tex", TABULAR, {2: "Fluid | Price", 4: "Fluid: Brine; Price: $4.50", 6: "Fluid: Oil & gas; Price: 7 EUR"}),
+        ("a.tex", TABULAR, {7: "Fluid: 3 in all"}),
     ],
 )
 def test_rows_of_written_tables_name_their_columns(name: str, content: str, rows: dict[int, str]) -> None:
@@ -430,11 +447,12 @@ def test_rows_of_written_tables_name_their_columns(name: str, content: str, rows
         ("a.adoc", "// 5 gates\n3 gates.\n\n////\n5\n\n5\n////\n\n----\n// kept\n----\nhttp://kept"),
         ("a.rst", "\n3 gates.\n\n.. 5 gates\n\n   and 5\n\n.. note:: kept\n\n.. _kept:\n"),
         ("a.org", "# 5\n3 gates.\n#+BEGIN_COMMENT\n5\n#+END_COMMENT\n#+begin_src sh\n# kept\n#+end_src\n* kept"),
+        ("a.tex", "% 5 gates\n3 gates. % 5\n\\begin{verbatim}\n% kept\n\\end{verbatim}\n3\\,\\% kept"),
     ],
 )
 def test_a_remark_is_no_text_but_in_code(name: str, content: str) -> None:
     text = read(name, content).text
-    assert (text.split("\n")[1], len(text.split("\n"))) == ("3 gates.", len(content.split("\n")))
+    assert (text.split("\n")[1].strip(), len(text.split("\n"))) == ("3 gates.", len(content.split("\n")))
     assert (text.count("kept"), "5" in text) == (content.count("kept"), False)
 
 

@@ -24,7 +24,7 @@ _PAGES = 200  # pages of a PDF that are read again to find a quote
 _LARGEST_PACKED = 2 << 20  # bytes of a zip archive that is read again, up to a second for each million
 _PROSE = (".docx", ".docm", ".dotx", ".odt", ".epub", ".ipynb")
 _SECTIONS: Mapping[str, Callable[[str, int], Iterable[Heading]]] = {
-    "text.read_markdown": headings,
+    **dict.fromkeys(("text.read_markdown", "text.read_tex"), headings),
     "text.read_structured": underlined,
     "text.read_asciidoc": partial(marked, mark="="),
     "text.read_org": partial(marked, mark="*"),

@@ -70,7 +70,7 @@ class _Tables:
         number, self._next = self._next, self._next + max(1, number_in(row, "number-rows-repeated"))
         return lines + self._table.lines(self._above, number)
 
-    def end(self) -> list[str]:
+    def end(self) -> Sequence[str]:
         """The lines of a table's last rows, before whatever is no row."""
         return self._table.end()
 

@@ -146,7 +146,7 @@ class Table:
         for line in self.end():
             self._text.add(line)
 
-    def lines(self, row: Sequence[str], number: int | None = None) -> list[str]:
+    def lines(self, row: Sequence[str], number: int | None = None) -> list[Placed]:
         """The lines that are certain with the next row; none for one that holds nothing or is too far behind.
 
         number: of the row; the next one by default.
@@ -167,11 +167,11 @@ class Table:
         is_certain = sum(_width(each) > 1 for each in self._first[-_LOOKED_AT:]) == _LOOKED_AT
         return self.end() if is_certain or self._held > _MOST_HELD else []
 
-    def end(self) -> list[str]:
+    def end(self) -> list[Placed]:
         """The lines of the rows that wait."""
         rows, self._first = self._first or [], None
         at, count, names = _head(rows)
-        lines: list[str] = list(map(self._line, rows[:at], self._waiting))
+        lines = list(map(self._line, rows[:at], self._waiting))
         if names:
             lines.append(self._begun(" | ".join(filter(None, names)), self._waiting[at]))
             self._names = names

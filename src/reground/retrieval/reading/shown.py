@@ -7,7 +7,7 @@ tables as in any other file, and code between fences.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -184,7 +184,7 @@ class _Rows:
                 self._below[place] = (down - 1, text)
             text = ""
 
-    def lines(self) -> list[str]:
+    def lines(self) -> Sequence[str]:
         """The lines that are certain with the row that was begun."""
         return self.table.lines([self._row.get(place, "") for place in range(max(self._row, default=-1) + 1)])
 

@@ -86,38 +86,67 @@ def read_structured(
 _DEFINED = re.compile(r"^:([\w-]{1,60}):[ \t]++([^\n]{1,200}+)$", re.MULTILINE)
 _DEFINED_NAME, _MOST_NAMED = re.compile(r"\{([\w-]{1,60})\}"), 100_000
 _TABLE = re.compile(  # a list-table or one between rules of reStructuredText, or one of AsciiDoc under names
-    r"^(?P<indent>[ \t]{0,40}+)(?:\.\. list-table::[^\n]*+\n(?P<listed>(?:[ \t\r]*+\n|(?P=indent)[ \t]++[^\n]++\n?+)++)"
+    r"^(?P<indent>[ \t]{0,40}+)(?:\.\. (?:list|(?P<csv>csv))-table::[^\n]*+\n"
+    r"(?P<listed>(?:[ \t\r]*+\n|(?P=indent)[ \t]++[^\n]++\n?+)++)"
     r"|(?P<rule>=++(?: ++=++)++)[ \r]*+\n(?:(?P=indent)(?!=)[^\n]++\n)++"
     r"(?P=indent)=[= \r]*+\n(?:(?P=indent)(?!=)[^\n]++\n)++(?P=indent)=[= \r]*+$"
+    r"|(?<![ \t])(?P<commas>\[[^\]\n]{0,99}csv[^\]\n]{0,99}\][ \t\r]*+\n\|===|,===)[ \t\r]*+\n"
+    r"(?:(?![|,]===)[^\n]*+\n)++[|,]==="
+    r"|\\begin\{(?P<tex>tabular[xy*]?|longtable)\}(?:[^\\]|\\(?!(?:begin|end)\{(?:tabular|longtable)))*+\\end\{(?P=tex)\}"
     r"|(?<![ \t])(?P<bars>\|===)[ \t\r]*+\n(?P<head>(?:\|[^|\n]++){1,50}+)\n(?:(?!\|===)[^\n]*+\n)*+\|===[ \t\r]*+$)",
     re.MULTILINE,
 )
+_VALUES = re.compile(r"^[ \t]*+(?::header:)?+(?!\.\.|:[\w-]++:|[|,]===|\[[^\]\n]*csv)[ \t]*+(\S[^\n]*+)$", re.MULTILINE)
+_TEX_RULE = re.compile(
+    r"\\(?:begin\{(?:tabular|longtable)[^{}]*\}(?:\[[^\]\n]*\])?(?:\{(?:[^{}]|\{[^{}\n]*\})*\}){1,2}|end\{[^{}\n]*\}"
+    r"|[a-z]{0,9}(?:line|rule)\b|addlinespace|end(?:first)?(?:head|foot))(?:[\[({][\w.-]{1,20}[\])}])*+"
+)
+_TEX_ROW = re.compile(r"((?:[^\\]|\\(?!\\))++)(?:\\\\\*?(?:\[[^\]\n]{0,20}+\])?|\Z)")
+_TEX_WIDE = re.compile(r"\\multicolumn\s*+\{(\d{1,2})\}\s*+\{[^{}]*+\}\s*+\{([^{}]*+)\}")
 _LISTED = re.compile(r"^[ \t]*+\*[ \t]++-[^\n]*+(?:\n(?![ \t]*+\*[ \t]++-)[ \t]*+\S[^\n]*+)*+", re.MULTILINE)
 _DASH = re.compile(r"^[ \t]*+(?:\*[ \t]++)?+-(?:[ \t]++|$)", re.MULTILINE)
 _BAR = re.compile(r"(?<!\\)\|")
 
 
 def _with_names(table: re.Match[str]) -> str:
-    """A table whose rows say `column: value`, each on the line where it began; one of other cells stays as it is."""
-    indent, names, row, bound = table["indent"], list[str](), _LISTED, _DASH
+    """A table whose rows say `column: value`, each on the line where it began; other lines stay as they are."""
+    source = _TEX_RULE.sub("", table[0]) if table["tex"] else table[0]
+    lines, text, number, before = source.split("\n"), Text(), 0, 0
+    named, said = Table(text), list[Placed]()
+    for start, end, cells in _rows(table, source):
+        number, before = number + source.count("\n", before, start), start
+        count = source.count("\n", start, end) + 1
+        lines[number : number + count] = [""] * count
+        said += named.lines([cell.replace("\\|", "|") for cell in cells], number)
+    for line in [*said, *named.end()]:
+        lines[int(line.place.removeprefix("row "))] = line
+    return table[0] if text.partly else "\n".join(lines)
+
+
+def _rows(table: re.Match[str], source: str) -> Iterator[tuple[int, int, list[str]]]:
+    """From where to where the rows go, and their cells; none where there are no names."""
+    indent, row, bound, count = table["indent"], _LISTED, _DASH, 0
     if table["rule"]:
-        row = re.compile(rf"^{indent}(?!=)\S[^\n]*+\n(?:{indent}[ \t][^\n]*+\n)*+", re.MULTILINE)
+        row = re.compile(rf"^{indent}(?!=)\S[^\n]*+(?:\n{indent}[ \t][^\n]*+)*+", re.MULTILINE)
     elif table["bars"]:
-        row = re.compile(rf"(?:\|(?!===)(?:[^|\\]|\\.)*+){{{table['head'].count('|')}}}")
-        bound = _BAR
+        row, bound = re.compile(rf"((?:\|(?!===)(?:[^|\\]|\\.)*+){{{table['head'].count('|')}}})"), _BAR
+    elif table["tex"] or table["csv"] or table["commas"]:
+        row = _TEX_ROW if table["tex"] else _VALUES
     edges = [len(indent) + match.start() for match in re.finditer("=+", table["rule"] or "")]
-
-    def with_names(match: re.Match[str]) -> str:
-        nonlocal names
-        lines = match[0].split("\n")
-        columns = (" ".join(line[start:end] for line in lines) for start, end in pairwise([*edges, None]))
-        cells = [" ".join(cell.split()) for cell in (columns if edges else bound.split(match[0])[1:])]
-        line = record(names, cells) if names else " | ".join(cells)
-        names = names or cells
-        return line.replace("\\|", "|") + "\n" * match[0].count("\n") if len(cells) == len(names) else match[0]
-
-    has_names = not table["listed"] or ":header-rows:" in table["listed"]
-    return row.sub(with_names, table[0]) if has_names else table[0]
+    has_names = table["csv"] or not table["listed"] or ":header-rows:" in table["listed"]
+    for match in row.finditer(source) if has_names else ():
+        if table["tex"]:
+            cells = _TEX_WIDE.sub(lambda wide: wide[2] + "&" * (int(wide[1]) - 1), match[1]).split("&")
+        elif row is _VALUES:
+            cells = next(csv.reader([match[1]], skipinitialspace=True))
+        else:
+            lines = match[0].split("\n")
+            columns = (" ".join(line[start:end] for line in lines) for start, end in pairwise([*edges, None]))
+            cells = list(columns) if edges else bound.split(match[0])[1:]
+            count = count or len(cells)
+            if len(cells) != count:
+                continue
+        yield match.end(row.groups) - len(match[row.groups].lstrip()), len(match[0].rstrip()) + match.start(), cells
 
 
 def underlined(text: str, begins: int = 0) -> Iterator[Heading]:
@@ -150,10 +179,42 @@ read_org = partial(read_structured, mark=_ORG, remark=_HASHED)
 
 
 def read_tex(content: bytes, around: Circumstances) -> Read:
-    """TeX as it is, with its title or first heading."""
+    """TeX with its title or first heading, amounts and rows as they are printed, and without remarks."""
     text, guessed = decode(content)
     match = _TEX.search(_TEX_REMARK.sub("", text[:_TITLE_WITHIN]))
+    text = _TEX_KEPT.sub(_shielded, text)
+    for pattern, shown in _TEX_SHOWN:
+        text = pattern.sub(shown, text)
+    text = _TABLE.sub(_with_names, text).translate(_UNSHIELDED)
     return Read(" ".join(_TEX_COMMAND.sub(" ", match[1]).split()) if match else "", text, guessed)
+
+
+_SHIELDED = {ord(sign): 0x10F700 + ord(sign) for sign in "\\{}$%&#_~-"}
+_UNSHIELDED = {shield: sign for sign, shield in _SHIELDED.items()}
+"""Signs that code and escapes mean as they are, and what stands for them meanwhile."""
+_TEX_KEPT = re.compile(
+    r"\\begin\{(?P<kept>verbatim|lstlisting|minted)\b(?s:.*?)(?:\\end\{(?P=kept)|\Z)|\\(?P<sign>[$%&#_{}])|\\\\|%[^\n]*+"
+)
+_TEX_SHOWN = [
+    (re.compile(pattern, re.MULTILINE), shown)
+    for pattern, shown in (
+        (r"\$|\\label\{[^{}\n]{0,200}+\}", ""),
+        (r"(?<!\\)\\,", "\u2009"), (r"~|(?<!\\)\\[;: ]", " "), (r"\^\{(\w{1,20}+)\}", r"^\1"),
+        (r"(?<=[{a-z])\\([a-z]{1,20}+)(?=[\\}])", r" \1"), (r"\\ang\{([^{}]{1,99}+)\}", r"\1°"),
+        (r"\\(?:SI|qty)(?:\[[^\]\n]{0,99}\])?\{([^{}]{1,99}+)\}\{ ?([^{}]{1,99}+)\}", r"\1 \2"),
+        (r"\\(?:SI|qty)range\{([^{}]{1,99}+)\}\{([^{}]{1,99}+)\}\{ ?([^{}]{1,99}+)\}", r"\1 to \2 \3"),
+        (r"(?<![A-Za-z\]}*)^_])\{([^{}\\\n]{0,200}+)\}", r"\1"),
+        *[(r"\\(?:emph|num|text[a-z]{2,9}|multirow\{\d{1,2}\}\{[^{}]{0,20}\})\{([^{}]{0,999}+)\}", r"\1")] * 3,
+        (r"\\footnote\{([^{}]{0,999}+)\}", r" (\1)"), (r"\\item\[([^\[\]\n]{1,99}+)\]", r"\1::"), (r"\\item\b", "-"),
+        (r"^\\section\*?\{([^{}\n]{1,200}+)\}[ \t]*+$", r"## \1"),
+        (r"^\\(?:sub)+section\*?\{([^{}\n]{1,200}+)\}[ \t]*+$", r"### \1"),
+    )
+]  # fmt: skip
+
+
+def _shielded(match: re.Match[str]) -> str:
+    shown = match[0] if match["kept"] else match["sign"] or ""
+    return shown.translate(_SHIELDED) or ("" if match[0][0] == "%" else match[0])
 
 
 def read_markdown(content: bytes, around: Circumstances) -> Read:
