@@ -196,6 +196,25 @@ async def test_an_opposite_bound_order_number_or_duty_supports_nothing(right: st
     assert [each.verdict is Verdict.SUPPORTED for each in said] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("document", "claim"),
+    [
+        ("A mast has at most 8 ropes.", "A mast cannot have more than 8 ropes."),
+        ("Masts must not have fewer than 3 ropes.", "Masts have at least 3 ropes."),
+        ("Stays of more than 5 days are not allowed.", "Stays may last at most 5 days."),
+        ("Guests may only enter with a token.", "Guests must have a token to enter."),
+        ("Wait until the lamp is off, then open the lid.", "Open the lid after the lamp is off."),
+        ("Karten gibt es unter karten.example.", "Karten gibt es über karten.example."),
+        ("The yard is shut every day apart from Monday.", "The yard is shut every day except Monday."),
+        ("The choir has thirty-one singers.", "The choir has 31 singers."),
+        ("Der Chor hat zweiundfünfzig Sänger.", "Der Chor hat 52 Sänger."),
+    ],
+)
+async def test_the_same_bound_duty_order_or_number_in_other_words_is_supported(document: str, claim: str) -> None:
+    said = await checked(claim, Passage(id="yard.md", title="Yard", text=f"{document} The rest is silence."))
+    assert [each.verdict for each in said] == [Verdict.SUPPORTED]
+
+
 async def test_a_pronoun_means_what_stands_before_it_and_a_list_what_it_stands_under() -> None:
     said = await checked("The quay of Alderby lies in the south. It is 775 km long.", QUAY, SEINE)
     assert said[1].verdict is not Verdict.SUPPORTED

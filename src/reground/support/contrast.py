@@ -17,16 +17,18 @@ _TIME = re.compile(r"\A(?:1\d|20)\d\d(?:-\d\d-\d\d)?\Z")
 _HEDGES = {"least", "most", "more", "less", "fewer", "over", "under", "about", "around", "nearly", "almost", "up"}
 """What makes a number a bound or a rough one, up to three words before it."""
 _SIDES = (
-    ("before|until|bevor|vor|bis", "after|since|nachdem|nach|seit"),
-    ("above|over|exceed(?:s|ing)?|at least|(?:more|longer|mehr) (?:than|als)|über|mindestens",
-     "below|under|up to|at most|within|(?:less|fewer|shorter|weniger) (?:than|als)|unter|höchstens|maximal"),
-    ("all|every|each|any(?:one|body)|every(?:one|body)|alle[nr]?|jede[mnrs]?", "some|only|few|einige|manche|nur"),
-    ("(?:must|ha(?:ve|s) to|muss|müssen)(?! not)", "(?:may|can|darf|dürfen|kann|können)(?! not)"),
+    ("before|bevor|vor", "after|nachdem|nach"),
+    ("until|bis", "since|seit"),
+    (r"above|over|exceed(?:s|ing)?|at least|(?:more|longer|mehr) (?:than|als)|über(?= \d)|mindestens",
+     r"below|under|up to|at most|within|(?:less|fewer|shorter|weniger) (?:than|als)|unter(?= \d)|höchstens|maximal"),
+    ("all|(?:any|every)(?:one|body)|every|each|alle[nr]?|jede[mnrs]?", "some|(?<!the )only|few|einige|manche|nur"),
+    ("(?:must|ha(?:ve|s) to|muss|müssen)(?! not)",
+     r"(?:may|can|darf|dürfen|kann|können)(?! not|[^.;:!?\n]{0,80}\b(?:only|nur)\b)"),  # "may only" is a duty
 )  # fmt: skip
 _GROUPS = (rf"(?P<s{at}{side}>{words})" for at, pair in enumerate(_SIDES) for side, words in enumerate(pair))
 SIDED = re.compile(rf"(?P<turned>\b(?:not|no|never|nicht) )?\b(?:{'|'.join(_GROUPS)})\b", re.IGNORECASE)
 """Words that set an order, a bound, how many or a duty, and what sets the opposite one, as a negation does too."""
-BOTH_WAYS = 2  # so many pairs: "some" says no other thing than "all" does
+BOUNDS, BOTH_WAYS = 2, 3  # the place of the pair, and so many pairs: "some" says no other thing than "all" does
 _ROUGH = 0.05  # how far a rounded number is from what it stands for, as a share of it
 
 

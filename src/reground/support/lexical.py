@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
@@ -140,22 +141,27 @@ _COUNTS = {
     )
     for word, number in zip(words.split(), (*range(2, 21), *range(30, 100, 10)), strict=True)
 } | {"twice": 2}
-_COUNT = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
+_TENS, _UNITS = ("|".join(word for word in _COUNTS if (_COUNTS[word] > 19) is tens) for tens in (True, False))
+_COUNTS |= {"one": 1, "ein": 1}  # which count nothing alone
+_COUNT = re.compile(rf"\b(?:({_TENS})(?:[ -](one|{_UNITS}))?|(ein|{_UNITS})und({_TENS})|({_UNITS}))\b", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u2009\u202f](?=\d{3}(?!\d))|(?:(?<=\b\d)|(?<=\b\d\d)) (?=\d{3}\b)")
 """What groups the digits of a number: 2,850 and 2850 are the same, and 2.850 where the comma begins the decimals."""
 _DECIMAL = re.compile(r"(?<=\d),(?=\d{1,2}\b)")
 _WHOLE = re.compile(r"(?<![\d.])(\d++)\.0++(?!\.?\d)")
 """11.00, which is 11."""
-_SCALES = ["thousand", "million", "billion", "trillion"]
+_SCALES = {"thousand": 1, "million": 2, "billion": 3, "trillion": 4}  # of 1000
 _SCALED = re.compile(rf"\b(\d{{1,9}}(?:\.\d{{1,9}})?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 _COMMA = frozenset({"da", "de", "el", "es", "fi", "fr", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"})
-_ENGLISH_NOT = r"\b(?:not|no(?: longer)?|never|none|neither|nor|cannot|without|except|unless)\b|n['’]t\b"
+_ENGLISH_NOT = (
+    r"\b(?:not|no(?: longer)?|never|none|neither|nor|cannot|without|except|exception of|apart from|other than|excluding"
+    r"|unless)\b|n['’]t\b"
+)
 _NOT = {
     code: rf"\b(?:{'|'.join(words.split())})\b"
     for code, words in {
         "da": "ikke ingen intet aldrig uden hverken",
-        "de": "nicht kein keine keinen keinem keiner keines nie niemals niemand nichts ohne weder außer",
+        "de": "nicht kein keine keinen keinem keiner keines nie niemals niemand nichts ohne weder außer ausgenommen",
         "es": "no nunca jamás nadie nada ningún ninguno ninguna ni sin tampoco",
         "fr": "pas jamais aucun aucune rien ni sans non",
         "it": "non no mai nessun nessuno nessuna né senza neanche nemmeno",
@@ -240,6 +246,7 @@ class Lexical:
         self._analyzer, self._segment, self._pairs = analyzer(code), segmenter(code), segmenter(UNSTEMMED)
         self._known, self._named = languages.chinese_words() if code == CHINESE else (frozenset[str](),) * 2
         self._cut: dict[str, Tokens] = {}
+        self._sided = cache(lambda place: [*self._sides(sentences[place].sentence)])
         self._grouped = _POINTED if code in _COMMA else _GROUPED
         self.sentences = sentences
         self._titles = titles = [self._terms(each.passage.title) for each in sentences]
@@ -252,7 +259,8 @@ class Lexical:
         small = {word for each in sentences for word in _WORD.findall(each.sentence) if word.islower()}
         self._small = {*self._analyzed(self._segment(" ".join(small)))}
         self._holding = Counter(term for terms in self._titled for term in terms)
-        self._keys = [self._key(each) for each in sentences]
+        rows = ((self._words(each.key), each.cells) for each in sentences)
+        self._keys = [{*(key.weights if cells else key.code or key.weights)} for key, cells in rows]  # which tell it
         self._cells = [[[{*self._words(text).weights} for text in cell] for cell in each.cells] for each in sentences]
         self._columns: dict[int, list[set[str]]] = {}
         for each, cells in zip(sentences, self._cells, strict=True):
@@ -288,12 +296,10 @@ class Lexical:
         unit = self.sentences[place]
         if unit.cells:
             return contrast.other_unit(self._tokens(statement), [[*map(self._tokens, cell)] for cell in unit.cells])
-        said, claim, there = self._tokens(statement), self._parts(statement), self._parts(unit.sentence)
+        said, texts = self._tokens(statement), (statement, unit.sentence)
+        claim, there = ([*map(self._tokens, _PARTS.split(text))] for text in texts)
         other = contrast.of_another(said, there) or contrast.leads_elsewhere(claim, there)
         return other or contrast.replaced(said, self._tokens(unit.sentence), self._whole[place])
-
-    def _parts(self, text: str) -> list[Tokens]:
-        return [self._tokens(part) for part in _PARTS.split(text)]
 
     def _value(self, statement: str) -> Set[str]:
         """The terms of the few words behind the last "is" or "has", of which a sentence has to have one."""
@@ -323,8 +329,7 @@ class Lexical:
             own = self._keys[place].union(*stated) if unit.cells else self._own[place]
             missing = topic - own - self._titles[place] if unit.key else set[str]()
             missing = {term for term in missing if not own.issuperset(self._analyzed(term.replace("_", " ")))}
-            is_other = any(2 * rarity[term] >= rarest for term in missing)
-            is_other |= elsewhere[place]
+            is_other = elsewhere[place] or any(2 * rarity[term] >= rarest for term in missing)
             is_other |= unit.cells != () and self._in_another_column(place, words.numbers, both)
             left.append(_OTHER_KEY if is_other or (named and not stated) else 1.0)
         return left
@@ -360,9 +365,8 @@ class Lexical:
         left: list[float] = []
         for first in ranked[:_FIRST]:
             for second in ranked:
-                if not self._adds(first, second, words) or not self._adds(second, first, words):
-                    continue
-                if not self._linked(first, second):
+                adds = self._adds(first, second, words) and self._adds(second, first, words)
+                if not adds or not self._linked(first, second):
                     continue
                 left = left or self._left(claim, words, self._words(claim.question))  # most claims have no such pair
                 here = self._titled[first] | self._titled[second]
@@ -391,8 +395,7 @@ class Lexical:
             agreement = self._share(rest, here) if rest else 1.0
             first = next((term for term in words.weights if term not in value), "")
             is_other = first not in here and title.isdisjoint(shared - value)
-            is_other |= not (missing - value).isdisjoint(words.names)
-            is_other |= elsewhere[place]
+            is_other |= elsewhere[place] or not (missing - value).isdisjoint(words.names)
             if is_other or agreement < _AGREED or agreement <= best[0]:
                 continue
             opposed = self._opposed((place,), words, denied)
@@ -427,10 +430,9 @@ class Lexical:
         """What a claim says instead of a cell whose column it names, if it names another cell of the row."""
         shared, phrase = words.weights.keys(), " ".join(word for word, terms in said if terms & value)
         cells = list(zip(self._cells[place], self.sentences[place].cells, strict=True))
+        others = [cell for (_, other), (_, cell) in cells if other and other <= shared and cell[:1].isalpha()]
         for (name, held), (_, text) in cells:
-            is_row = any(
-                other and other <= shared and cell[:1].isalpha() for (_, other), (_, cell) in cells if cell != text
-            )
+            is_row = any(cell != text for cell in others)
             if phrase and is_row and name and name <= shared and not held <= shared and kind(phrase) == kind(text):
                 return phrase, text
         return None
@@ -462,12 +464,14 @@ class Lexical:
         return list(filter(None, denied))
 
     def _sides(self, text: str) -> Iterator[contrast.Side]:
-        """The sides of opposites that a text is on."""
+        """The sides of opposites that a text is on. A bound in a clause with a negation may be either one."""
         for match in contrast.SIDED.finditer(text):
-            _, pair, side = [*str(match.lastgroup)]
-            near = self._content(_STOP.split(text[match.end() : match.end() + _CLAUSE])[0])[:_DENIED]
-            if near:
-                yield int(pair), int(side) ^ (match["turned"] is not None), near
+            pair, side = map(int, str(match.lastgroup)[1:])
+            before = _STOP.split(text[max(0, match.start() - _CLAUSE) : match.start()])[-1]
+            behind = _STOP.split(text[match.end() : match.end() + _CLAUSE])[0]
+            near = self._content(behind)[:_DENIED]
+            if near and (pair != contrast.BOUNDS or match["turned"] or not self._not.search(before + behind)):
+                yield pair, side ^ (match["turned"] is not None), near
 
     def _content(self, text: str) -> list[str]:
         terms = self._analyzed(self._segment(self._plain(self._not.sub(" ", text))))
@@ -531,11 +535,11 @@ class Lexical:
             *({term.removeprefix("un")} for place in places for term in self._own[place] if term[:2] == "un"),
         ]
         lacks = any(terms not in there and not any(terms & others for others in here) for terms in denied)
-        texts = [self.sentences[place].sentence for place in places]
-        for pair, side, terms in claim.sides:
-            there_too = (each for text in texts for each in self._sides(text))
-            met = {other for each, other, behind in there_too if each == pair and terms[0] in behind}
-            lacks |= met == {1 - side} and (pair < contrast.BOTH_WAYS or side == 0)
+        there_too = (each for place in places if claim.sides for each in self._sided(place))
+        met = {(pair, side, term) for pair, side, terms in there_too for term in terms}
+        for pair, side, (term, *_) in claim.sides:
+            is_opposite = (pair, 1 - side, term) in met and (pair, side, term) not in met
+            lacks |= is_opposite and (pair < contrast.BOTH_WAYS or side == 0)
         return lacks or any(
             2 * len(terms & claim.weights.keys()) > len(terms) and not any(terms & others for others in denied)
             for terms in there
@@ -625,22 +629,15 @@ class Lexical:
         terms: list[str] = self._analyzer.analyze(text)
         return terms
 
-    def _key(self, unit: Evidence) -> set[str]:
-        """What tells a row or an entry from others: all words of a row's values, and the name of an entry."""
-        words = self._words(unit.key)
-        return {*words.weights} if unit.cells else words.code or {*words.weights}
-
     def _plain(self, text: str) -> str:
         for date in _DATES:
             text = date.sub(_iso, text)
         text = _MAY.sub(_MONTH_OF_MAY, text)  # which is no "may"
         text = _WHOLE.sub(r"\1", _DECIMAL.sub(".", text.replace("%", " percent ")))
-        text = _COUNT.sub(lambda count: str(_COUNTS[count[0].lower()]), text)
-        return languages.with_digits(_SCALED.sub(_written_out, self._grouped.sub("", text)))
-
-
-def _written_out(number: re.Match[str]) -> str:
-    return f"{float(number[1]) * 1000 ** (1 + _SCALES.index(number[2].lower())):.0f}"
+        text = _COUNT.sub(lambda count: str(sum(_COUNTS[part.lower()] for part in count.groups() if part)), text)
+        text = self._grouped.sub("", text)
+        text = _SCALED.sub(lambda number: f"{float(number[1]) * 1000 ** _SCALES[number[2].lower()]:.0f}", text)
+        return languages.with_digits(text)
 
 
 def _iso(date: re.Match[str]) -> str:
