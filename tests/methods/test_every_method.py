@@ -185,6 +185,9 @@ async def test_a_language_that_the_script_tells_is_named_where_prose_is_asked_fo
     english, japanese = model(), model()
     for each, question in ((english, QUESTION), (japanese, "Danube と Rhine では、どちらの川が長いですか。")):
         await solve(make(name, each, form=TEXT), question, Run(), id="q", name=name)
+    inner = make(name, english, form=TEXT)
+    own = dataclasses.make_dataclass("Own", [], namespace={"form": TEXT, "solve": lambda _, *its: inner.solve(*its)})()
+    assert (await solve(own, "長い川はどれですか。", Run(), id="q", name="own")).trajectory.failure is None
     asked = "prose and in the language of the question"
     assert not any(asked in prompt for prompt in japanese.prompts)
     assert any(asked in prompt for prompt in english.prompts) == any("in Japanese" in each for each in japanese.prompts)

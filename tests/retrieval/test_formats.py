@@ -428,6 +428,7 @@ Oil \& gas & \SI{7}{EUR} \\ \cmidrule(lr){1-2}
         ("a.rst", RULED, {2: "Bolt | Nm", 4: "Bolt: M10; Nm: 46", 5: "Bolt: M12; Nm: 117, oiled"}),
         ("a.adoc", BARRED, {6: "Radius: 10 m; Load: 12 tonnes", 8: "Radius: 20 m; Load: 5 | 6 {tare}"}),
         ("a.rst", VALUES, {2: "Bolt | Nm", 4: "Bolt: M10; Nm: 46", 5: "Bolt: M12; Nm: 117, oiled"}),
+        ("a.rst", f"{VALUES}   M14, {'9' * 200_000}\n", {4: "Bolt: M10; Nm: 46"}),
         ("a.adoc", ",===\nBolt,Nm\nM10,46\n,===\n", {3: "Bolt: M10; Nm: 46"}),
         ("a.adoc", '[%header,format=csv]\n|===\nBolt,Nm\nM12,"7, oiled"\n|===\n', {4: "Bolt: M12; Nm: 7, oiled"}),
         ("a.tex", TABULAR, {2: "Fluid | Price", 4: "Fluid: Brine; Price: $4.50", 6: "Fluid: Oil & gas; Price: 7 EUR"}),

@@ -56,6 +56,14 @@ QUAY = Passage(
     "\n\n| Crane | Load | Year |\n|---|---|---|\n| North | 740 kg | 1911 |\n"
     "| South | 990 kg | 1934 |",
 )
+MAST = Passage(
+    id="mast.md",
+    title="Notes",
+    text="A mast has at most 8 ropes. Sails must not have fewer than 3 rings. Stays of more than 5 days are not "
+    "allowed. Guests may only enter with a token. Wait until the lamp is off, then open the lid. Karten gibt es unter "
+    "karten.example. The yard is shut every day apart from Monday. The choir has thirty-one singers. Der Chor hat "
+    "zweiundfünfzig Sänger.",
+)
 DENIED = ["Dogs are allowed on the quay.", "The berth fee is not 38 crowns a night.", "The old chains are still kept."]
 
 
@@ -169,10 +177,19 @@ async def test_another_fact_on_the_same_thing_or_another_thing_is_not_found(clai
         "In summer the fees rise by 5,25 % more.",
         "The fees brought 2,500,000 crowns.",
         "Loads are at most 870 kg.",
+        "A mast cannot have more than 8 ropes.",
+        "Sails have at least 3 rings.",
+        "Stays may last at most 5 days.",
+        "Guests must have a token to enter.",
+        "Open the lid after the lamp is off.",
+        "Karten gibt es über karten.example.",
+        "The yard is shut every day except Monday.",
+        "The choir has 31 singers.",
+        "Der Chor hat 52 Sänger.",
     ],
 )
 async def test_what_is_written_otherwise_is_supported(claim: str) -> None:
-    assert [each.verdict for each in await checked(claim, QUAY, DANUBE)] == [Verdict.SUPPORTED]
+    assert [each.verdict for each in await checked(claim, QUAY, DANUBE, MAST)] == [Verdict.SUPPORTED]
 
 
 YARD = """Moor your boat before you pay. Boats over 12 tons pay double. Some cranes are checked weekly. Guests may use
@@ -194,25 +211,6 @@ noon."""
 async def test_an_opposite_bound_order_number_or_duty_supports_nothing(right: str, wrong: str) -> None:
     said = await checked(f"{right} {wrong}", Passage(id="yard.md", title="Yard", text=YARD))
     assert [each.verdict is Verdict.SUPPORTED for each in said] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("document", "claim"),
-    [
-        ("A mast has at most 8 ropes.", "A mast cannot have more than 8 ropes."),
-        ("Masts must not have fewer than 3 ropes.", "Masts have at least 3 ropes."),
-        ("Stays of more than 5 days are not allowed.", "Stays may last at most 5 days."),
-        ("Guests may only enter with a token.", "Guests must have a token to enter."),
-        ("Wait until the lamp is off, then open the lid.", "Open the lid after the lamp is off."),
-        ("Karten gibt es unter karten.example.", "Karten gibt es über karten.example."),
-        ("The yard is shut every day apart from Monday.", "The yard is shut every day except Monday."),
-        ("The choir has thirty-one singers.", "The choir has 31 singers."),
-        ("Der Chor hat zweiundfünfzig Sänger.", "Der Chor hat 52 Sänger."),
-    ],
-)
-async def test_the_same_bound_duty_order_or_number_in_other_words_is_supported(document: str, claim: str) -> None:
-    said = await checked(claim, Passage(id="yard.md", title="Yard", text=f"{document} The rest is silence."))
-    assert [each.verdict for each in said] == [Verdict.SUPPORTED]
 
 
 async def test_a_pronoun_means_what_stands_before_it_and_a_list_what_it_stands_under() -> None:

@@ -16,7 +16,7 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar, cast, runtime_checkable
@@ -703,7 +703,8 @@ class Solved:
 
 
 def _in_language_of(question: str, method: Any, form: object) -> Any:
-    named = form.in_language_of(question) if isinstance(form, AnswerForm) and is_dataclass(method) else form
+    has_field = is_dataclass(method) and any(each.name == "form" and each.init for each in fields(method))
+    named = form.in_language_of(question) if isinstance(form, AnswerForm) and has_field else form
     return method if named == form else replace(method, form=named)
 
 

@@ -96,7 +96,7 @@ _TABLE = re.compile(  # a list-table or one between rules of reStructuredText, o
     r"|(?<![ \t])(?P<bars>\|===)[ \t\r]*+\n(?P<head>(?:\|[^|\n]++){1,50}+)\n(?:(?!\|===)[^\n]*+\n)*+\|===[ \t\r]*+$)",
     re.MULTILINE,
 )
-_VALUES = re.compile(r"^[ \t]*+(?::header:)?+(?!\.\.|:[\w-]++:|[|,]===|\[[^\]\n]*csv)[ \t]*+(\S[^\n]*+)$", re.MULTILINE)
+_VALUES = re.compile(r"^[ \t]*+(?::header:)?+(?!\.\.|:[\w-]++:|[|,]===|\[[^\]\n]*csv)[ \t]*+(\S[^\n]{0,9999}+)$", re.M)
 _TEX_RULE = re.compile(
     r"\\(?:begin\{(?:tabular|longtable)[^{}]*\}(?:\[[^\]\n]*\])?(?:\{(?:[^{}]|\{[^{}\n]*\})*\}){1,2}|end\{[^{}\n]*\}"
     r"|[a-z]{0,9}(?:line|rule)\b|addlinespace|end(?:first)?(?:head|foot))(?:[\[({][\w.-]{1,20}[\])}])*+"
