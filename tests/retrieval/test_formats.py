@@ -448,7 +448,7 @@ def test_rows_of_written_tables_name_their_columns(name: str, content: str, rows
         ("a.adoc", "// 5 gates\n3 gates.\n\n////\n5\n\n5\n////\n\n----\n// kept\n----\nhttp://kept"),
         ("a.rst", "\n3 gates.\n\n.. 5 gates\n\n   and 5\n\n.. note:: kept\n\n.. _kept:\n"),
         ("a.org", "# 5\n3 gates.\n#+BEGIN_COMMENT\n5\n#+END_COMMENT\n#+begin_src sh\n# kept\n#+end_src\n* kept"),
-        ("a.tex", "% 5 gates\n3 gates. % 5\n\\begin{verbatim}\n% kept\n\\end{verbatim}\n3\\,\\% kept"),
+        ("a.tex", "%5\n3 gates.%5\n\\begin{verbatim}\n% kept\n\\end{verbatim}\n\\% kept\\url{a%kept}\\verb|% kept|"),
     ],
 )
 def test_a_remark_is_no_text_but_in_code(name: str, content: str) -> None:

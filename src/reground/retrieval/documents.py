@@ -74,7 +74,7 @@ FORMATS = (
     Format((".rst",), "text.read_structured", version=5, has_lines=True),
     Format((".adoc", ".asciidoc", ".typ", ".wiki", ".mediawiki"), "text.read_asciidoc", version=6, has_lines=True),
     Format((".org",), "text.read_org", version=4, has_lines=True),
-    Format((".tex",), "text.read_tex", version=4, has_lines=True),
+    Format((".tex",), "text.read_tex", version=5, has_lines=True),
     Format(_suffixes("md markdown mdown mkd mdx qmd rmd"), "text.read_markdown", version=8, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=3, most=32),
     Format((".pdf",), "pdf.read_pdf", version=6, most=256),

@@ -142,7 +142,6 @@ _COUNTS = {
     for word, number in zip(words.split(), (*range(2, 21), *range(30, 100, 10)), strict=True)
 } | {"twice": 2}
 _TENS, _UNITS = ("|".join(word for word in _COUNTS if (_COUNTS[word] > 19) is tens) for tens in (True, False))
-_COUNTS |= {"one": 1, "ein": 1}  # which count nothing alone
 _COUNT = re.compile(rf"\b(?:({_TENS})(?:[ -](one|{_UNITS}))?|(ein|{_UNITS})und({_TENS})|({_UNITS}))\b", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u2009\u202f](?=\d{3}(?!\d))|(?:(?<=\b\d)|(?<=\b\d\d)) (?=\d{3}\b)")
@@ -634,7 +633,7 @@ class Lexical:
             text = date.sub(_iso, text)
         text = _MAY.sub(_MONTH_OF_MAY, text)  # which is no "may"
         text = _WHOLE.sub(r"\1", _DECIMAL.sub(".", text.replace("%", " percent ")))
-        text = _COUNT.sub(lambda count: str(sum(_COUNTS[part.lower()] for part in count.groups() if part)), text)
+        text = _COUNT.sub(lambda count: str(sum(_COUNTS.get(part.lower(), 1) for part in count.groups() if part)), text)
         text = self._grouped.sub("", text)
         text = _SCALED.sub(lambda number: f"{float(number[1]) * 1000 ** _SCALES[number[2].lower()]:.0f}", text)
         return languages.with_digits(text)

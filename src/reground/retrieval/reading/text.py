@@ -194,6 +194,7 @@ _UNSHIELDED = {shield: sign for sign, shield in _SHIELDED.items()}
 """Signs that code and escapes mean as they are, and what stands for them meanwhile."""
 _TEX_KEPT = re.compile(
     r"\\begin\{(?P<kept>verbatim|lstlisting|minted)\b(?s:.*?)(?:\\end\{(?P=kept)|\Z)|\\(?P<sign>[$%&#_{}])|\\\\|%[^\n]*+"
+    r"|(?P<inline>\\(?:url|href|path)\{[^{}\n]{0,999}+|\\(?:verb\*?|lstinline)(?P<mark>[^\w\s*{[])[^\n]{0,300}?(?P=mark))"
 )
 _TEX_SHOWN = [
     (re.compile(pattern, re.MULTILINE), shown)
@@ -213,7 +214,7 @@ _TEX_SHOWN = [
 
 
 def _shielded(match: re.Match[str]) -> str:
-    shown = match[0] if match["kept"] else match["sign"] or ""
+    shown = match[0] if match["kept"] or match["inline"] else match["sign"] or ""
     return shown.translate(_SHIELDED) or ("" if match[0][0] == "%" else match[0])
 
 
