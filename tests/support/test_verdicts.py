@@ -62,7 +62,8 @@ MAST = Passage(
     text="A mast has at most 8 ropes. Sails must not have fewer than 3 rings. Stays of more than 5 days are not "
     "allowed. Guests may only enter with a token. Wait until the lamp is off, then open the lid. Karten gibt es unter "
     "karten.example. The yard is shut every day apart from Monday. The choir has thirty-one singers. Der Chor hat "
-    "zweiundfünfzig Sänger.",
+    "zweiundfünfzig Sänger. A crew has 3-12 rowers. The plank is ½ inch thick. The walk takes 2 1/2 hours. The hall "
+    "holds 45,000 tiles. The mine gave 1 250 375 tons. In 2019 300 boats came. Take one or two tablets at night.",
 )
 DENIED = ["Dogs are allowed on the quay.", "The berth fee is not 38 crowns a night.", "The old chains are still kept."]
 
@@ -186,6 +187,13 @@ async def test_another_fact_on_the_same_thing_or_another_thing_is_not_found(clai
         "The yard is shut every day except Monday.",
         "The choir has 31 singers.",
         "Der Chor hat 52 Sänger.",
+        "A crew has 3 to 12 rowers.",
+        "The plank is 0.5 inch thick.",
+        "The walk takes 2½ hours.",
+        "The hall holds 45 000 tiles.",
+        "The mine gave 1,250,375 tons.",
+        "300 boats came in 2019.",
+        "Take 1 or 2 tablets at night.",
     ],
 )
 async def test_what_is_written_otherwise_is_supported(claim: str) -> None:
@@ -195,7 +203,7 @@ async def test_what_is_written_otherwise_is_supported(claim: str) -> None:
 YARD = """Moor your boat before you pay. Boats over 12 tons pay double. Some cranes are checked weekly. Guests may use
 the slip. Returns are free, except for ropes that were cut. The north gate is closed at night. The keeper
 pays for oil, and the owner for coal. Each berth gets 60 litres a day. In winter the sluice stays open at
-noon."""
+noon. The oil must stay above -12 degrees. The lowest reading was 7.5 mm. The tank holds 3¾ barrels."""
 
 
 @pytest.mark.parametrize(
@@ -205,6 +213,9 @@ noon."""
         ("Boats pay double if they are over 12 tons.", "Boats under 12 tons pay double."),
         ("Some of the cranes are checked weekly.", "All cranes are checked weekly."),
         ("The slip may be used by guests.", "Guests have to use the slip."),
+        ("The oil must stay above −12 degrees.", "The oil must stay above 12 degrees."),
+        ("7.5 mm was the lowest reading.", "The lowest reading was −7.5 mm."),
+        ("The tank holds 3 3/4 barrels.", "The tank holds 3 barrels."),
         ("Returns are free.", "Returns are free for ropes that were cut."),
     ],
 )

@@ -34,7 +34,7 @@ _ROUGH = 0.05  # how far a rounded number is from what it stands for, as a share
 
 def kind(word: str) -> str:
     """What a word names: a time (a year or a date), a number, a name (without capitals any may), or nothing ("")."""
-    if word[:1].isdigit():
+    if word.lstrip("-")[:1].isdigit():
         return "time" if _TIME.match(word) else "number"
     return "name" if word[:1].isupper() or any(map(str.isdigit, word)) or CONTENT.match(word) else ""
 
@@ -97,12 +97,12 @@ def leads_elsewhere(said: Sequence[Tokens], there: Sequence[Tokens]) -> tuple[st
     words, as what its part is about. None where it has no other.
     """
     names = list(_names(there))
-    for part, start, end in _names(said):
-        own, lead = _terms(part[start:end]), _lead(part, start)
-        same = [name for name in names if _alike(lead, _lead(name[0], name[1]))]
-        if same and all(own.isdisjoint(_terms(other[first:last])) for other, first, last in names):
-            other, first, last = same[0]
-            return " ".join(word for word, _ in part[start:end]), " ".join(word for word, _ in other[first:last])
+    behind = {key: place for place, (lead, _) in reversed([*enumerate(names)]) for key in _keys(lead)}  # the first one
+    terms = _terms([token for _, name in names for token in name])
+    for lead, name in _names(said):
+        same = [] if kind(lead[0][0]) else [behind[key] for key in _keys(lead) if key in behind]
+        if same and terms.isdisjoint(_terms(name)):
+            return " ".join(word for word, _ in name), " ".join(word for word, _ in names[min(same)][1])
     return None
 
 
@@ -139,9 +139,10 @@ def _is_name(word: str) -> bool:
     return kind(word) == "name" and word.casefold() not in FUNCTION_WORDS
 
 
-def _names(parts: Sequence[Tokens]) -> Iterator[tuple[Tokens, int, int]]:
-    """Names with the part that they stand in, behind a word that says something."""
-    return ((part, *run) for part in parts for run in _runs(part, "name", frozenset()) if _lead(part, run[0]))
+def _names(parts: Sequence[Tokens]) -> Iterator[tuple[Tokens, Tokens]]:
+    """Names behind a word that says something, each with the words from that one on."""
+    runs = ((part, *run) for part in parts for run in _runs(part, "name", frozenset()))
+    return ((lead, part[start:end]) for part, start, end in runs if (lead := _lead(part, start)))
 
 
 def _terms(tokens: Tokens) -> set[str]:
@@ -155,11 +156,9 @@ def _lead(tokens: Tokens, at: int) -> Tokens:
     return tokens[next(saying, at) : at]
 
 
-def _alike(lead: Tokens, other: Tokens) -> bool:
-    """Whether two such beginnings have a term in common, and the same word behind it."""
-    if not lead[0][1] & other[0][1] or kind(lead[0][0]):
-        return False
-    return [word.casefold() for word, _ in lead[1:2]] == [word.casefold() for word, _ in other[1:2]]
+def _keys(lead: Tokens) -> list[tuple[str, ...]]:
+    """Of which two such beginnings have one in common that are alike: a term, and the word behind it."""
+    return [(term, *(word.casefold() for word, _ in lead[1:2])) for term in lead[0][1]]
 
 
 def _runs(tokens: Tokens, wanted: str, shared: Set[str]) -> Iterator[tuple[int, int]]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
+from unicodedata import normalize
 
 from reground.core.answers import abstains
 from reground.core.evidence import without_unknown
@@ -89,7 +90,8 @@ def claims(text: str, question: str) -> list[Claim]:
         statement = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
         is_heading = part.lstrip().startswith("#") or statement.endswith((":", "："))
         is_empty = not any(map(str.isalnum, statement)) or statement.endswith(("?", "？")) or abstains(statement)
-        is_empty = is_empty or _says_only_where(part)
+        rest, places = _PLACE.subn(" ", part)  # "It can be found in [2]." has at most one word more
+        is_empty |= places > 0 and sum(word.casefold() not in FUNCTION_WORDS for word in _RUN.findall(rest)) < _ENOUGH
         verdict = statement.rstrip(".!").casefold()
         if is_head or _FENCE.fullmatch(part) or is_heading or is_empty or verdict == "no":  # no: denied in other words
             claimed.append(Claim(part, ""))
@@ -101,12 +103,6 @@ def claims(text: str, question: str) -> list[Claim]:
             short = words < _SHORT_WORDS and len(statement) < _SHORT_LETTERS
             claimed.append(Claim(part, statement, question, alone=short or _LABEL.match(bare) is not None))
     return claimed
-
-
-def _says_only_where(part: str) -> bool:
-    """Whether a sentence says of a marker what it stands for, and at most one word more: "It can be found in [2]."."""
-    rest, places = _PLACE.subn(" ", part)
-    return places > 0 and sum(word.casefold() not in FUNCTION_WORDS for word in _RUN.findall(rest)) < _ENOUGH
 
 
 _MONTHS = (
@@ -121,7 +117,8 @@ _DATES = (
 )
 _MAY, _MONTH_OF_MAY = re.compile(r"(?<=\d )May\b|\bMay(?= \d)"), "Maymonth"
 _ISO = re.compile(r"(\d{4})-\d\d-\d\d")
-_NUMBER_WORD = r"\d++(?:[-/]\d++){2,}+|\d++(?:[.,:]\d++)++"  # a date; a fraction, a time, a version
+_SIGN = r"(?:\A|(?<=[\s(:=|]))(?<!\d )[-−–](?=\d)"  # not of a range, 3-12 or 3 -12
+_NUMBER_WORD = rf"\d++(?:[-/]\d++){{2,}}+|\d++(?:[.,:]\d++)++|{_SIGN}\d++(?:\.\d++)?+(?![\w-])"
 _NAME_WORD = (
     r"\w++(?:[.+-]\w++){0,9}+@\w++(?:[.-]\w++){0,9}+"  # an address
     r"|(?=\w*[A-Z])(?=[\w-]{0,64}\d)\w++(?:-\w++)++"  # AB-1234, F2-C
@@ -143,12 +140,14 @@ _COUNTS = {
 } | {"twice": 2}
 _TENS, _UNITS = ("|".join(word for word in _COUNTS if (_COUNTS[word] > 19) is tens) for tens in (True, False))
 _COUNT = re.compile(rf"\b(?:({_TENS})(?:[ -](one|{_UNITS}))?|(ein|{_UNITS})und({_TENS})|({_UNITS}))\b", re.IGNORECASE)
-_GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u2009\u202f](?=\d{3}(?!\d))")
-_POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u2009\u202f](?=\d{3}(?!\d))|(?:(?<=\b\d)|(?<=\b\d\d)) (?=\d{3}\b)")
+_SPACED = r"(?:(?<=\b\d)(?<![-.,:/]\d)|(?<=\b\d\d)(?<![-.,:/]\d\d)|(?<=\d \d{3})) (?=\d{3}\b)|(?<=\b\d{3}) (?=000\b)"
+_GROUPED, _POINTED = (re.compile(rf"(?<=\d)[{sign}'’\u00a0\u2009\u202f](?=\d{{3}}(?!\d))|{_SPACED}") for sign in ",.")
 """What groups the digits of a number: 2,850 and 2850 are the same, and 2.850 where the comma begins the decimals."""
+_FRACTION = re.compile(r"(?<![\w/.,-])(?:(\d{1,3}) {1,2})?([1-8])[/⁄]([2-9])(?![\w/]|\.\d)")
 _DECIMAL = re.compile(r"(?<=\d),(?=\d{1,2}\b)")
 _WHOLE = re.compile(r"(?<![\d.])(\d++)\.0++(?!\.?\d)")
 """11.00, which is 11."""
+_SINGLE = re.compile(r"\b(?:one|eine?)(?= (?:or|to|oder|bis) \d)", re.IGNORECASE)
 _SCALES = {"thousand": 1, "million": 2, "billion": 3, "trillion": 4}  # of 1000
 _SCALED = re.compile(rf"\b(\d{{1,9}}(?:\.\d{{1,9}})?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 _COMMA = frozenset({"da", "de", "el", "es", "fi", "fr", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"})
@@ -276,12 +275,11 @@ class Lexical:
         denied = self._denies(claim.statement)
         places = range(len(self.sentences))
         scores = [0.0 if claim.alone else self._states((place,), words, denied) for place in places]
-        new = words.without(question)
+        new = words if claim.alone else words.without(question)
         if claim.alone or (claim.question and 0 < 2 * len(new.weights) <= len(words.weights)):
-            new = words if claim.alone else new
             for place in places:
-                at_most = 1.0 if new.weights.keys() & self._titled[place] else _LEAST
-                scores[place] = max(min(scores[place], at_most), self._answers(place, new, question, denied))
+                scores[place] = min(scores[place], 1.0 if new.weights.keys() & self._titled[place] else _LEAST)
+                scores[place] = max(scores[place], self._answers(place, new, question, denied))
         value = self._value(claim.statement)
         most = [1.0 if not value or value & titled else _LEAST for titled in self._titled]
         left = self._left(claim, words, question)
@@ -342,10 +340,11 @@ class Lexical:
         cells = self._cells[place]
         named = [value for name, value in cells if name and name <= both]
         others = [value for name, value in cells if not (name and name <= both)]
-        own = [name for name, _ in cells]
-        is_empty = any(name <= both for name in self._columns[self.sentences[place].place] if name not in own)
-        says_else = is_empty or any(not value <= both for value in named)
-        return says_else and not numbers.isdisjoint(set[str]().union(*others) - set[str]().union(*named))
+        columns, own = self._columns[self.sentences[place].place], [name for name, _ in cells]
+        is_empty = any(name <= both for name in columns if name not in own)
+        return (is_empty or any(not value <= both for value in named)) and not numbers.isdisjoint(
+            set[str]().union(*others) - set[str]().union(*named)
+        )
 
     def together(self, claim: Claim, scores: Sequence[float]) -> tuple[float, tuple[int, ...]]:
         """The score of the best sentence, or of two if they support the claim better, and their places.
@@ -632,9 +631,11 @@ class Lexical:
         for date in _DATES:
             text = date.sub(_iso, text)
         text = _MAY.sub(_MONTH_OF_MAY, text)  # which is no "may"
+        text = re.sub("[¼-¾⅐-⅞]", lambda sign: f" {normalize('NFKC', sign[0])}", re.sub(_SIGN, "-", text))
+        text = _FRACTION.sub(lambda part: f"{int(part[1] or 0) + int(part[2]) / int(part[3]):.9g}", text)
         text = _WHOLE.sub(r"\1", _DECIMAL.sub(".", text.replace("%", " percent ")))
         text = _COUNT.sub(lambda count: str(sum(_COUNTS.get(part.lower(), 1) for part in count.groups() if part)), text)
-        text = self._grouped.sub("", text)
+        text = self._grouped.sub("", _SINGLE.sub("1", text))
         text = _SCALED.sub(lambda number: f"{float(number[1]) * 1000 ** _SCALES[number[2].lower()]:.0f}", text)
         return languages.with_digits(text)
 
