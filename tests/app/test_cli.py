@@ -211,7 +211,7 @@ def test_index_builds_updates_and_reports(capsys, home: Path) -> None:
     (home / "docs" / "rhine.md").write_text("# Rhine\n\nThe Rhine flows through Cologne.\n")
     assert run(["index", "docs", "--out", "docs.idx"]) == 0
     said = capsys.readouterr().out
-    assert "3 documents" in said and "1 documents read, 2 unchanged" in said
+    assert "3 documents" in said and "1 document read, 2 unchanged" in said
     with serving(in_order("Cologne [1].")) as server:
         arguments = ["ask", "Where does the Rhine flow?", "--corpus", "docs.idx", "--method", "rag", "--json"]
         assert run([*arguments, *model_of(server)]) == 0

@@ -32,7 +32,9 @@ def say(body: dict) -> str:
     if "revised text only" in asked:
         first, _, _ = REVISED.partition("\n\n")
         return REVISED if "Appomattox" in asked else first
-    return "Lincoln election" if "Write only the query" in asked else OUTLINE
+    if "Write only the query" in asked:
+        return "Lincoln election"
+    return OUTLINE if "blank line between the steps" in asked else ARTICLE
 
 
 @pytest.fixture
