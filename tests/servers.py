@@ -21,6 +21,14 @@ Server = TypeVar("Server", bound=AbstractAsyncContextManager[Any])
 @contextmanager
 def serving(server: Server) -> Iterator[Server]:
     """Serve until the block ends."""
+
+    async def close() -> None:
+        await server.__aexit__(None, None, None)
+        handlers = asyncio.all_tasks() - {asyncio.current_task()}  # of clients that left without waiting for a reply
+        for handler in handlers:
+            handler.cancel()
+        await asyncio.gather(*handlers, return_exceptions=True)
+
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -28,7 +36,7 @@ def serving(server: Server) -> Iterator[Server]:
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(10)
+        asyncio.run_coroutine_threadsafe(close(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
