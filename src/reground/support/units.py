@@ -19,8 +19,9 @@ _UNDERLINE = re.compile(r"([=~^\"'`*+_-])\1{2,}")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+[\w:+-]+::[ \t]*([^\s(]*+)(.*)")  # a name, and its parameters or more words
 _FIELD = re.compile(r"(?::\w[\w -]{0,39}:|[^\s:][^:\n]{0,60}::)(?:\s|$)")
 _DEFINITION = re.compile(
-    r"([^\n:]{1,60})(?:::|\n:)[ \t]"  # of AsciiDoc and of Markdown
-    r"|(?:[-*+•][ \t]+|:)?(`[^`\n]{1,60}`|[*]{2}[^*\n]{1,60}[*]{2}|\w{1,30}_\w{1,30})(?:(?<=:[*]{2})|:|[ \t][-–—])[ \t]"
+    r"\A([^\n:]{1,60})(?:::|\n:)[ \t]"  # of AsciiDoc and of Markdown
+    r"|\A(?:[-*+•][ \t]+|:)?(`[^`\n]{1,60}`|[*]{2}[^*\n]{1,60}[*]{2}|\w{1,30}_\w{1,30})"
+    r"(?:(?<=:[*]{2})|:|[ \t][-–—])[ \t]"
 )
 _SECTION = re.compile(r"\[[^\[\]\n]{1,60}\]\Z")  # of a file of settings
 _SETTING = re.compile(r"\A(?:[A-Z][A-Z\d]+|\w{1,40}[._]\w[\w.]{0,60})[ \t]*+=(?!=)")
