@@ -26,7 +26,6 @@ from functools import partial
 from io import FileIO
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryFile
 from types import CellType, CodeType, EllipsisType, FunctionType, MethodType
 from typing import IO
 
@@ -93,7 +92,6 @@ def replaceable(path: Path) -> Path:
         raise StorageError(f"cannot write {path}: it is a folder, or lies among devices")
     with writing(regular(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=path.parent).close()
     return path
 
 

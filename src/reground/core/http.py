@@ -179,18 +179,18 @@ _SAYS = re.compile(r"(?:message|msg|detail|error|description)s?$", re.IGNORECASE
 _TAG = re.compile(r"<(?:(?:style|script|title)\b[^<>]{0,200}+>[^<>]{0,4000}+<)?+[^<>]{0,200}+>", re.IGNORECASE)
 
 
-def words_of(error: Any) -> str:
+def error_text(error: Any) -> str:
     """What an error says, in one line: the messages in its JSON and in what it passes on, or its text without tags."""
     if isinstance(error, str):
         text = error[:_MOST_SAID]
         text = " ".join((_TAG.sub(" ", text) if "<html" in text.lower() else text).split())
         with suppress(ValueError, RecursionError):
             if isinstance(passed_on := from_json(error), dict | list):
-                return words_of(passed_on) or text
+                return error_text(passed_on) or text
         return text
     if isinstance(error, dict):
         error = [each for name, each in error.items() if type(each) is not str or _SAYS.search(name) or each[:1] == "{"]
-    parts = map(words_of, error[:_MOST_PARTS] if isinstance(error, list) else ())
+    parts = map(error_text, error[:_MOST_PARTS] if isinstance(error, list) else ())
     return "; ".join(dict.fromkeys(filter(None, parts)))[:_MOST_SAID]
 
 
@@ -402,7 +402,7 @@ async def post(session: Any, url: str, body: object, *, most: int) -> tuple[int,
 
 def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes, variable: str) -> ModelError:
     """The error that a reply other than 200 is. variable: of the environment, which holds the key."""
-    message = redacted(words_of(body.decode("utf-8", "replace")), key_in(variable))[:300]
+    message = redacted(error_text(body.decode("utf-8", "replace")), key_in(variable))[:300]
     if status in _TRANSIENT:
         return TransientModelError(f"{url} answered {status}: {message}", retry_after=retry_after(headers))
     if status in (401, 403):

@@ -22,7 +22,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.http import LEAST_LIMIT, MOST_LIMIT, read_json, redacted, retry_after, spelled, words_of
+from reground.core.http import LEAST_LIMIT, MOST_LIMIT, error_text, read_json, redacted, retry_after, spelled
 from reground.core.language import Grammar, Hearing, Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
 from reground.models.options import Price, alternating, priced, without_system
@@ -313,7 +313,7 @@ class Complaint:
 def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
     """Read an error reply. Its message may hold a key: `http.redacted` removes it and shortens the message."""
     wait = retry_after(headers)
-    data, whole = None, words_of(body.decode("utf-8", "replace"))
+    data, whole = None, error_text(body.decode("utf-8", "replace"))
     with suppress(ValueError):
         data = from_json(body)
         whole = " ".join(to_json(data)[:_MOST_LETTERS].decode("utf-8", "replace").split())  # without escapes
@@ -321,7 +321,7 @@ def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Comp
     fields = error if isinstance(error, dict) else {}
     codes = (str(fields.get(name) or "") for name in ("code", "type"))
     code = " ".join(each for each in codes if each and not each.isdigit()).replace("_", " ")  # a number is the status
-    text = words_of(error) or code or whole
+    text = error_text(error) or code or whole
     details = fields.get("details")  # as Google's services list them (google.rpc.Status)
     for detail in details[:100] if isinstance(details, list) else ():
         match detail:
@@ -344,7 +344,7 @@ def _error_in(data: Any) -> Any:
 
 def status_of(data: Any) -> int | None:
     """The status that an error would have had, of one that came under a 200; None of anything else."""
-    error, said = _error_in(data), words_of(data)
+    error, said = _error_in(data), error_text(data)
     is_whole = error is data
     has_replies = not isinstance(data, dict) or (data.get("choices") is not None and data.get("object") != "error")
     if is_whole and (has_replies or not said):

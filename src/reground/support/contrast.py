@@ -28,7 +28,8 @@ _SIDES = (
 _GROUPS = (rf"(?P<s{at}{side}>{words})" for at, pair in enumerate(_SIDES) for side, words in enumerate(pair))
 SIDED = re.compile(rf"(?P<turned>\b(?:not|no|never|nicht) )?\b(?:{'|'.join(_GROUPS)})\b", re.IGNORECASE)
 """Words that set an order, a bound, how many or a duty, and what sets the opposite one, as a negation does too."""
-BOUNDS, BOTH_WAYS = 2, 3  # the place of the pair, and so many pairs: "some" says no other thing than "all" does
+BOUNDS = 2  # the place of the bounds among the pairs
+BOTH_WAYS = 3  # in so many pairs each side denies the other; in the rest "some" does not deny "all"
 _ROUGH = 0.05  # how far a rounded number is from what it stands for, as a share of it
 
 

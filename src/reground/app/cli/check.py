@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import typer
@@ -24,7 +25,7 @@ from reground.app.mending import Mending, Outcome
 from reground.app.options import CheckFiles
 from reground.app.session import Session
 from reground.core.errors import EXIT_UNGROUNDED, ConfigurationError, DataError
-from reground.core.files import expanded, regular, replace_lines, replaceable
+from reground.core.files import expanded, regular, replace_lines, replaceable, writing
 from reground.evaluation.data import fields, read_values
 from reground.retrieval.encodings import Unreadable, decode
 from reground.support.verdicts import MOST_CHARACTERS, Checked, Verdict
@@ -78,8 +79,9 @@ def _refuse(options: CheckFiles, *, as_json: bool) -> None:
         raise ConfigurationError("mend one answer at a time, or print all with --json")
     if options.out is not None and not options.mend:
         raise ConfigurationError("--out is the file for a mended answer: add --mend")
-    for path in filter(None, (options.html, options.out)):
-        replaceable(expanded(path))
+    for path in map(expanded, filter(None, (options.html, options.out))):
+        with writing(replaceable(path)):
+            TemporaryFile(dir=path.parent).close()
 
 
 def _print(results: Results, options: CheckFiles, *, as_json: bool, quiet: bool) -> None:

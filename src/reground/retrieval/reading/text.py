@@ -194,7 +194,8 @@ _UNSHIELDED = {shield: sign for sign, shield in _SHIELDED.items()}
 """Signs that code and escapes mean as they are, and what stands for them meanwhile."""
 _TEX_KEPT = re.compile(
     r"\\begin\{(?P<kept>verbatim|lstlisting|minted)\b(?s:.*?)(?:\\end\{(?P=kept)|\Z)|\\(?P<sign>[$%&#_{}])|\\\\|%[^\n]*+"
-    r"|(?P<inline>\\(?:url|href|path)\{[^{}\n]{0,999}+|\\(?:verb\*?|lstinline)(?P<mark>[^\w\s*{[])[^\n]{0,300}?(?P=mark))"
+    r"|(?P<inline>\\(?:url|href|path)\{[^{}\n]{0,999}+"
+    r"|\\(?:verb\*?|lstinline)(?P<mark>[^\w\s*{[])[^\n]{0,300}?(?P=mark))"
 )
 _TEX_SHOWN = [
     (re.compile(pattern, re.MULTILINE), shown)

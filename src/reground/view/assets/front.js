@@ -35,7 +35,8 @@ function form(fields, name, onsubmit) {
     if (event.key !== "Enter" || !sends || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     made.requestSubmit();
-  } }, fields, el("div", { class: "buttons" }, el("button", {}, name), " ", stop, " ", el("span", { class: "soft", "aria-hidden": "true" })));
+  } }, fields, el("div", { class: "buttons" },
+    el("button", {}, name), " ", stop, " ", el("span", { class: "soft", "aria-hidden": "true" })));
   return made;
 }
 

@@ -68,7 +68,8 @@ function focusList() {
     return;
   }
   scrollTo(0, 0);
-  if (matchMedia("(pointer: fine)").matches) document.getElementById("question")?.focus(); // else a keyboard would cover it
+  // on a phone a keyboard would cover the page
+  if (matchMedia("(pointer: fine)").matches) document.getElementById("question")?.focus();
 }
 
 function goUp() {
